@@ -1,8 +1,8 @@
-"""How fast a machine is for GPU computing and deep learning, and what limits it.
+"""Benchmarks and profiling for GPU computing and deep learning.
 
-The names below are the public interface for files of your own and notebooks; `accelbench --help` is the command line.
+The names below are the public interface for your own files and notebooks; the command line is `accelbench --help`.
 
-To declare a benchmark, in a file of a folder that ACCELBENCH_PATH names:
+To declare a benchmark, in a file of a folder in ACCELBENCH_PATH:
 
 - `benchmark`: decorator of the function that prepares a `Point`, one value per axis, and returns a `Task`
 - `Work`: flops, bytes or items of one execution; `Metric`: a further result with its unit
@@ -12,7 +12,7 @@ To declare a benchmark, in a file of a folder that ACCELBENCH_PATH names:
 To declare a training workload:
 
 - `training`: decorator of the function that builds a compiled Keras model for a `Point` and a `Strategy`
-- `classifier`, `experiment`: a `Training` of such a model, measured on `Data` and judged by each `Quality`
+- `classifier`, `experiment`: a `Training` of such a model, measured on `Data` and evaluated by each `Quality`
 - `jit_compile`: the argument of `model.compile` for the point's axis of that name
 
 To measure from Python:
@@ -21,7 +21,13 @@ To measure from Python:
 - `run`: run benchmarks as `accelbench run` does; returns a `StoredRun`
 - `load`: open a stored run
 
-A name is imported when it is first used: `import accelbench` loads no framework, and no NumPy.
+To mark a training loop for `accelbench diagnose`:
+
+- `steps`: iterate over batches (`for batch in steps(loader)`); each iteration is a step
+
+In a notebook, `%load_ext accelbench` adds the cell magic `%%diagnose`, which diagnoses the training loop of a cell.
+
+Names are imported on first use: `import accelbench` imports neither frameworks nor NumPy.
 """
 
 import os
@@ -32,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accelbench.api import StoredRun, load, run
     from accelbench.measurement import Measurement, measure
+    from accelbench.profiling.attach.marks import steps
     from accelbench.profiling.benchmark import Skip, Task, Training, benchmark
     from accelbench.profiling.records.point import Point
     from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
@@ -64,12 +71,14 @@ __all__ = [
     "load",
     "measure",
     "run",
+    "steps",
     "training",
     "verify_close",
 ]
 
 _PLACES = {
     "measurement": ("Measurement", "measure"),
+    "profiling.attach.marks": ("steps",),
     "profiling.benchmark": ("Skip", "Task", "Training", "benchmark"),
     "profiling.records.point": ("Point",),
     "profiling.records.quality": ("Data", "Metric", "Quality", "Verification"),
@@ -81,14 +90,14 @@ _PLACES = {
     "workloads.training.experiment": ("classifier", "experiment"),
     "workloads.training.keras_model": ("jit_compile",),
 }
-"""The modules of the public names."""
+"""Public names by module."""
 
-# An archive that was unpacked without symbolic links has a file of a few bytes in place of each.
+# An archive unpacked without symbolic links has a file of a few bytes in place of each link.
 for _link in ("kernels", "profiling", "workloads"):
     if not os.path.isdir(os.path.join(os.path.dirname(__file__), _link)):
         print(
-            f"accelbench: accelbench/{_link} is no symbolic link to ../{_link} in this checkout: clone it by git "
-            "(git config core.symlinks true), or install the package by pip",
+            f"accelbench: accelbench/{_link} must be a symbolic link to ../{_link} in a checkout: clone with git "
+            "(git config core.symlinks true), or install the package with pip",
             file=sys.stderr,
         )
         sys.exit(2)
@@ -102,6 +111,11 @@ def __getattr__(name: str) -> Any:
             globals()[name] = value
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register the cell magic `%%diagnose`; IPython calls this for `%load_ext accelbench`."""
+    import_module(f"{__name__}.notebook").register(shell)
 
 
 def __dir__() -> list[str]:

@@ -28,14 +28,14 @@ Values = Scalar | Iterable[Scalar]
 
 
 class StoredRun(Run):
-    """A run that was read from its directory.
+    """Stored run.
 
-    `info` has the settings and the machine, `records` one typed record per point (`accelbench.profiling.records`), and
-    `store.path` is the directory.
+    `info` has the settings and the environment, `records` has one record per point (`accelbench.profiling.records`),
+    and `store.path` is the directory.
     """
 
     def table(self) -> pd.DataFrame:
-        """Return one row per point, with the columns of `records.csv`; units are in the columns' names or in `unit`."""
+        """Return one row per point, with the columns of `records.csv`; units are in the column names or in `unit`."""
         return make_table(self)
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class StoredRun(Run):
 def load(run: str | Path) -> StoredRun:
     """Open a stored run: its directory, a file in it, a bundle, its ID under `runs`, or `latest`.
 
-    Raises `UserError` if there is none. A part that cannot be read is left out, with a warning.
+    Raises `UserError` if it does not exist. Corrupt parts are left out with a warning.
     """
     return StoredRun.of(open_run(str(run)))
 
@@ -65,6 +65,7 @@ def run(
     seed: int = 1,
     time_limit: float | None = None,
     max_seconds: float | None = None,
+    patience: float | None = None,
     rounds: int | None = None,
     ceilings: bool = True,
     new_ceilings: bool = False,
@@ -77,18 +78,18 @@ def run(
 ) -> StoredRun:
     """Run benchmarks as `accelbench run` does, and return the stored run.
 
-    Each point is measured in processes of its own, so that a benchmark has to be in a file that they find: in a folder
-    that ACCELBENCH_PATH names, not in a notebook. `params` maps an axis, or `BENCHMARK.AXIS`, to one or several values;
-    the other parameters are the options of the command. Progress and results are printed unless `quiet`.
+    Points are measured in separate processes, so your own benchmarks must be in files of a folder in ACCELBENCH_PATH,
+    not in a notebook. `params` maps an axis, or `BENCHMARK.AXIS`, to one or several values; the other parameters are
+    the options of the command. Progress and results are printed unless `quiet`.
 
-    Points that fail are records of the run with the status `failed`. Raises `UserError` for what does not exist, and
+    Failed points are records with the status `failed`. Raises `UserError` for unknown names and values, and
     `Interrupted` after Ctrl-C; `accelbench resume` then completes the run.
     """
     if find_cluster(os.environ):
-        raise UserError("accelbench.run measures in one process: start several ranks by 'accelbench launch'")
+        raise UserError("accelbench.run needs a single process: start several ranks with 'accelbench launch'")
     for each in benchmarks:
         if each in REGISTRY and REGISTRY[each].prepare.__module__ == "__main__":
-            raise UserError(f"{each} is declared in this session: put it into a file of a folder in ACCELBENCH_PATH")
+            raise UserError(f"{each} is declared in __main__: move it to a file of a folder in ACCELBENCH_PATH")
     given = [f"{axis}={','.join(map(str, _several(values)))}" for axis, values in (params or {}).items()]
     planned = plan_run(
         benchmarks,
@@ -99,6 +100,7 @@ def run(
         seed=seed,
         time_limit=time_limit,
         max_seconds=max_seconds,
+        patience=patience,
         rounds=rounds,
         ceilings=ceilings,
         new_ceilings=new_ceilings,

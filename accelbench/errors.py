@@ -1,4 +1,4 @@
-"""Errors that end a command with one line of advice, and the warning about corrupt stored data."""
+"""Errors that end a command with one line of advice, and the warning for corrupt stored data."""
 
 from __future__ import annotations
 
@@ -9,40 +9,45 @@ from typing import Any
 
 
 class UserError(Exception):
-    """Wrong use of the command, or a missing device or package: exit status 2."""
+    """Usage error, or a missing device or package: exit status 2."""
 
     exit_status = 2
 
 
 class RunBroken(UserError):
-    """A run that cannot continue (a full disk, for example); the message names what is kept: exit status 1."""
+    """Run that cannot continue, for example because of a full disk: exit status 1."""
 
     exit_status = 1
 
 
 class DataDamaged(UserError):
-    """Stored data that cannot be read: exit status 1."""
+    """Corrupt or unreadable stored data: exit status 1."""
 
     exit_status = 1
 
 
 class Interrupted(UserError):
-    """A run that was ended early, by Ctrl-C or a scheduler, and can be resumed: exit status 130."""
+    """Run that was ended by Ctrl-C or a scheduler and can be resumed: exit status 130."""
 
     exit_status = 130
 
 
 class Damage(UserWarning):
-    """A corrupt part of a stored run, which was left out."""
+    """Warning for a corrupt part of a stored run, which is left out."""
 
 
-def tell_damage(reason: str) -> None:
-    """Warn that a part of the stored data is corrupt and was left out."""
+def reason_of(error: Exception) -> str:
+    """Return the operating system's message of an `OSError` without number and path, or the error as text."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def report_damage(reason: str) -> None:
+    """Issue a `Damage` warning with the given reason."""
     warnings.warn(reason, Damage, stacklevel=3)
 
 
 @contextmanager
-def damage_met() -> Iterator[dict[str, None]]:
+def collect_damage() -> Iterator[dict[str, None]]:
     """Yield the reasons of all `Damage` warnings in this block, each once and in order, instead of printing them."""
     reasons: dict[str, None] = {}
     with warnings.catch_warnings():

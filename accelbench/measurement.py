@@ -11,7 +11,7 @@ from html import escape
 from time import perf_counter
 from typing import Any
 
-from accelbench.output.format import percent, read, read_figure, seconds
+from accelbench.output.format import percent, read, read_result, seconds
 from accelbench.output.plain_text import one_line
 from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.benchmark import Task
@@ -24,7 +24,7 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.timing import Execution, Phases, Timing
-from accelbench.profiling.records.work import Bound, Figure, Work
+from accelbench.profiling.records.work import Bound, MainMetric, Work
 from accelbench.profiling.timing.host import PhaseClock
 from accelbench.profiling.timing.verification import outcome_of
 
@@ -33,19 +33,19 @@ _environment = lru_cache(maxsize=1)(collect)
 
 
 class WrongAnswer(Exception):
-    """The check of a measured callable failed; the message has the error and the tolerance."""
+    """Failed check of a measured callable; the message has the error and the tolerance."""
 
 
 @dataclass(frozen=True, repr=False)
 class Measurement:
-    """The time per call of a callable, with its interval, from the samples of one process.
+    """Time per call of a callable, with its confidence interval, from the samples of one process.
 
-    The interval takes the autocorrelation of the samples into account. It does not cover what changes between
-    processes, such as memory placement: `accelbench run --rounds` measures that.
+    The interval accounts for the autocorrelation of the samples. It does not cover variation between processes, such as
+    memory placement, which `accelbench run --rounds` measures.
     """
 
     record: Record
-    """Everything that was measured: `timing.samples`, `phases`, `telemetry`, as in a stored run."""
+    """Record of the measurement as in a stored run, with `timing.samples`, `phases` and `telemetry`."""
 
     @property
     def name(self) -> str:
@@ -69,8 +69,8 @@ class Measurement:
 
     @property
     def samples(self) -> list[float]:
-        """Return the seconds per call of each sample, in the order measured."""
-        return self._timing.samples
+        """Return the seconds per call of each undisturbed sample; `record.timing.samples` has all samples."""
+        return self._timing.used
 
     @property
     def rate(self) -> float | None:
@@ -79,17 +79,17 @@ class Measurement:
 
     @property
     def phases(self) -> Phases:
-        """Return the seconds of the first call, of warm-up, measurement and verification."""
+        """Return the seconds of the first call, the warm-up, the measurement and the verification."""
         return self.record.phases
 
     @property
     def verified(self) -> bool:
-        """Return whether the answer was checked."""
+        """Return whether the result was checked."""
         return self.record.verification is not None
 
     @cached_property
     def noise(self) -> list[str]:
-        """Return what disturbed the measurement; empty if nothing was observed."""
+        """Return the observed noise, one text per cause; empty if there is none."""
         return disturbances(self.record, course_of(self.record))
 
     @property
@@ -102,20 +102,21 @@ class Measurement:
         return self._timing.execution
 
     def _facts(self) -> dict[str, str]:
-        """Return what is shown, by its name."""
+        """Return the displayed facts by name."""
         time = read(self.seconds, "s", *self.interval)
         low_to_high = time.interval.startswith("±")
         interval = f"± {time.interval[1:].strip()}" if low_to_high else f"({time.interval})"
         timing = self._timing
+        sign = self.record.bound_sign("time")
         calls = f" of {timing.loops:,} calls" if timing.loops > 1 else ""
         facts = {
-            "time": f"{time.figure} {interval}",
-            "interval": f"{percent(self.confidence)} confidence, {len(self.samples):,} samples{calls}, one process",
+            "time": f"{sign}{time.quantity}" if sign else f"{time.quantity} {interval}",
+            "interval": f"{percent(self.confidence)} confidence, {timing.summary.count:,} samples{calls}, one process",
             "first call": seconds(self.phases.first_call_s),
             "answer": "verified" if self.verified else "not verified",
         }
-        if self.rate is not None and (rate := read_figure(self.record)):
-            facts = {"rate": rate.figure} | facts
+        if self.rate is not None and (rate := read_result(self.record)):
+            facts = {"rate": rate.quantity} | facts
         return facts | ({"noisy": "; ".join(map(one_line, self.noise))} if self.noise else {})
 
     def __str__(self) -> str:
@@ -151,28 +152,28 @@ def measure(
     """Time `function(*arguments)` in this process and return the `Measurement`.
 
     After a first call, which may compile, and a warm-up, samples are taken until their spread is below 0.5 % or no
-    longer shrinks, or for `max_seconds`. Short calls are repeated within a sample. Sensors and counters are read
-    meanwhile, and what disturbed the samples is in `noise`.
+    longer shrinks, or for `max_seconds`. Short calls are repeated within a sample. Sensors and counters are read during
+    the measurement; observed noise is in `noise`.
 
-    With `device="gpu"`, each call is timed by the host's clock until the GPU has finished all its work.
-    With `on_stream` the GPU's own timer (NVBench) is used instead: `function(stream, *arguments)` has to enqueue its
-    work on that CUDA stream (an integer handle) and must not wait. NVBench measures once in a process.
+    With `device="gpu"`, each call is timed by the host clock until the GPU has finished all its work. With `on_stream`,
+    NVBench times on the GPU: `function(stream, *arguments)` must enqueue its work on that CUDA stream (an integer
+    handle) and must not synchronize. NVBench can measure once per process.
 
-    `verify` is called after the first call and returns a `Verification`, by `verify_close` for example; `WrongAnswer`
-    is raised if it failed. `work` is the work of a call, from which a rate is derived: flops before bytes before items.
+    `verify` is called after the first call and returns a `Verification`, for example from `verify_close`; a failed one
+    raises `WrongAnswer`. `work` is the work of one call; the rate is of flops, else bytes, else items.
 
-    Raises `DeviceMissing` if the device is not here, `ValueError` for an unknown one or wrong arguments, and whatever
-    the function raises.
+    Raises `DeviceMissing` if the device is missing and `ValueError` for invalid arguments. Exceptions of the function
+    are passed on.
     """
     if not max_seconds > 0:
-        raise ValueError(f"max_seconds={max_seconds}: it must be positive")
+        raise ValueError(f"max_seconds must be positive, not {max_seconds}")
     kind = device_kind(device)
     if on_stream and device != "gpu":
-        raise ValueError(f"on_stream=True needs device='gpu', not {device!r}")
+        raise ValueError(f"on_stream=True requires device='gpu', not {device!r}")
     (kind.require if on_stream else kind.find)()
     called = name or getattr(function, "__qualname__", None) or type(function).__name__
     point, work = Point(one_line(called), device, {}), work or Work()
-    figure: Figure = next((each for each in ("flops", "bytes", "items") if work.amount(each)), "time")
+    metric: MainMetric = next((each for each in ("flops", "bytes", "items") if work.amount(each)), "time")
     run, time = kind.timer(_task(function, arguments, device, on_stream, work, verify or _unchecked))
     started, begin, phase = datetime.now(UTC), perf_counter(), PhaseClock()
     with closing(Observer(point, _environment(), Layout(), UNKNOWN_BOUND)) as observer:
@@ -188,7 +189,7 @@ def measure(
     return Measurement(
         Record(
             point=point,
-            figure=figure,
+            figure=metric,
             bound=UNKNOWN_BOUND,
             status="measured",
             started=started,
@@ -209,7 +210,7 @@ def _task(
     work: Work,
     verify: Callable[[], Verification],
 ) -> Task:
-    """Return the callable as a task, whose execution ends when the device has finished unless it has a stream."""
+    """Return the callable as a task; without a stream, its execution includes waiting for the device."""
     kind = device_kind(device)
     call = partial(function, *arguments) if arguments else function
     if on_stream:

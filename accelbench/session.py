@@ -1,4 +1,4 @@
-"""One run from its directory to its report, on this process alone or with other ranks."""
+"""One run from its directory to its report, in one process or several ranks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
 from threading import active_count
@@ -16,22 +15,22 @@ from accelbench.errors import Interrupted, RunBroken
 from accelbench.execution.cluster import Cluster
 from accelbench.execution.gathering import gathered
 from accelbench.execution.other_rank import serve as serve_rank_0
-from accelbench.execution.plan import Choice, ceilings_beside, make_plan, refuse_doomed, replaced_backend
+from accelbench.execution.plan import Choice, make_plan, needed_ceilings, replaced_backend, require_any_framework
 from accelbench.execution.progress import Progress
 from accelbench.execution.ranks import Ranks
 from accelbench.execution.runner import run_plan
-from accelbench.execution.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id
-from accelbench.execution.suite import Suite, load_suite
+from accelbench.execution.store import RUNS, EarlierCeilings, Label, RunInfo, RunStore, Settings, new_run_id, now
+from accelbench.execution.suite import KERNEL_ROUNDS, Suite, load_suite
 from accelbench.execution.template_process import FORKS
 from accelbench.output.console import PlainConsole, say
 from accelbench.output.plain_text import one_line
-from accelbench.profiling.machine.cpu_probe import probed
+from accelbench.profiling.machine.cpu_probe import with_bandwidths
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Status
 from accelbench.profiling.records.stored import readable
-from accelbench.results.earlier_ceilings import age, earlier_ceilings
-from accelbench.results.find_run import left_by, open_run, stored_runs
+from accelbench.results.earlier_ceilings import age, best_ceilings, earlier_ceilings
+from accelbench.results.find_run import open_run, stored_runs, unfinished_in
 from accelbench.results.forecast import of_machine, past_seconds
 
 if TYPE_CHECKING:
@@ -39,27 +38,29 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 RECENT = 5
-"""Number of earlier runs that the remaining time is estimated from."""
+"""Number of earlier runs for the estimate of the remaining time."""
 TRUSTED_NETWORK = (
-    "--trusted-network: TensorFlow's servers (parameter-server, multiworker) listen at all addresses of each host, and "
-    "let anyone who reaches them read and write files as this user"
+    "--trusted-network: TensorFlow's servers (parameter-server, multiworker) listen at all addresses of each host; "
+    "anyone who can connect to them can read and write files as this user"
 )
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The points of a run that is about to begin, with its settings."""
+    """Points and settings of a new run."""
 
-    word: str
-    """The label in the run's ID: the suite, or the first benchmark."""
+    label: str
+    """Label in the run's ID: the suite, or the first benchmark."""
     suite: Suite | None
     device: Device
     settings: Settings
     points: list[Point]
     earlier: EarlierCeilings | None = None
-    """The ceilings that are taken over from an earlier run."""
+    """Ceilings reused from an earlier run."""
+    best: list[EarlierCeilings] = field(default_factory=list)
+    """Highest memory ceilings of past runs on this machine."""
     notes: list[str] = field(default_factory=list)
-    """Sentences for the user: where the plan differs from what was requested."""
+    """Messages to the user about differences between plan and request."""
 
 
 def plan_run(
@@ -74,22 +75,24 @@ def plan_run(
     seed: int = 1,
     time_limit: float | None = None,
     max_seconds: float | None = None,
+    patience: float | None = None,
     rounds: int | None = None,
     ceilings: bool = True,
     new_ceilings: bool = False,
     **settings: bool,
 ) -> RunPlan:
-    """Return the plan of these benchmarks, of a suite, or of the suite `quick`; UserError for what does not exist.
+    """Return the plan of the given benchmarks or suite, by default of the suite `quick`.
 
-    What is None is the suite's, or else the default of `Settings`, whose other fields are in `settings`.
+    Arguments that are None have the value of the suite, or the default; further fields of `Settings` are
+    in `settings`. Raises UserError for unknown names and values.
     """
     chosen = load_suite(suite or "quick") if suite or not benchmarks else None
     plan = make_plan(benchmarks, chosen, device, choices, backend, ranks)
-    beside = ceilings_beside(plan) if ceilings else []
+    extra = needed_ceilings(plan) if ceilings else []
     if without:
-        left = left_by(open_run(without), [*beside, *plan])
-        beside, plan = ([point for point in left if point in part] for part in (beside, plan))
-    refuse_doomed([*beside, *plan])
+        left = unfinished_in(open_run(without), [*extra, *plan])
+        extra, plan = ([point for point in left if point in part] for part in (extra, plan))
+    require_any_framework([*extra, *plan])
     replaced = replaced_backend(plan, backend)
     notes = [replaced] if replaced else []
     default = Settings()
@@ -97,44 +100,47 @@ def plan_run(
         seed=seed,
         time_limit_s=time_limit,
         max_seconds=max_seconds or (chosen and chosen.max_seconds.get(device)) or default.max_seconds,
-        rounds=rounds or (chosen and chosen.rounds.get(device)) or default.rounds,
+        patience_s=patience,
+        rounds=rounds or (chosen and chosen.rounds.get(device)) or KERNEL_ROUNDS,
         training_rounds=rounds or (chosen and chosen.training_rounds.get(device)) or default.training_rounds,
         ceilings=ceilings,
         **settings,
     )
     earlier = None
-    if beside and not new_ceilings:
-        earlier = earlier_ceilings(beside, wanted, device, collect())
+    if extra and not new_ceilings:
+        earlier = earlier_ceilings(extra, wanted, device, collect())
     if earlier:
         notes.append(
-            f"the ceilings are those of {earlier.run_id}, begun {age(earlier)} ago on this machine as it is now; "
-            "--new-ceilings measures them anew"
+            f"ceilings are reused from {earlier.run_id}, started {age(earlier)} ago; --new-ceilings measures them"
         )
-    points = plan if earlier else [*beside, *plan]
-    return RunPlan(chosen.name if chosen else benchmarks[0], chosen, device, wanted, points, earlier, notes)
+    points = plan if earlier else [*extra, *plan]
+    # Memory of the host may be shared with other guests, unlike a device's.
+    best = best_ceilings([*extra, *plan], device, collect()) if ceilings and device == "cpu" and ranks == 1 else []
+    return RunPlan(chosen.name if chosen else benchmarks[0], chosen, device, wanted, points, earlier, best, notes)
 
 
 def new_run(
     path: Path | None, plan: RunPlan, label: Label | None = None, command: Sequence[str] | None = None
 ) -> RunStore:
-    """Create the directory of a run that is about to begin: that path, or one under `runs` named by time and word.
+    """Create the directory of a new run at `path`, by default under `runs`, named by the run's ID.
 
-    `command` is the command line that is stored, by default this process's own.
+    `command` is the stored command line, by default the command line of this process.
     """
-    run_id = new_run_id(plan.word)
+    run_id = new_run_id(plan.label)
     info = RunInfo(
         run_id=run_id,
-        created=datetime.now().astimezone(),
+        created=now(),
         status="running",
         command=[*map(readable, command or ["accelbench", *sys.argv[1:]])],
-        suite=plan.suite.name if plan.suite else None,
+        suite=readable(plan.suite.name) if plan.suite else None,
         study=bool(plan.suite and plan.suite.study),
         device=plan.device,
         settings=plan.settings,
         label=label or Label(),
         plan=[replace(point, seed=plan.settings.seed) for point in plan.points],
-        environment=probed(collect()),
+        environment=with_bandwidths(collect()),
         earlier_ceilings=plan.earlier,
+        best_ceilings=plan.best,
     )
     return RunStore.create(path or RUNS / run_id, info)
 
@@ -144,7 +150,7 @@ def complete(
 ) -> int:
     """Measure the missing points, print the table, write the report and return the exit status.
 
-    Points whose status is in `again` are measured again. Raises Interrupted, after the report, if the run was ended
+    Points with a status in `again` are measured again. Raises Interrupted, after the report, if the run was ended
     early.
     """
     console.print(f"run {store.path} on {store.info().device}")
@@ -162,30 +168,30 @@ def complete(
 
     run = Run.of(store)
     print_run(run, console)
-    complaints = PlainConsole(stderr=True) if console.quiet else console
+    errors = PlainConsole(stderr=True) if console.quiet else console
     if console.quiet:
         say(run.outcome, stderr=console.stderr)
         for record in run.of_status("failed"):
-            complaints.print(f"failed {record.point}: {record.reason}", style="red", soft_wrap=True)
+            errors.print(f"failed {record.point}: {record.reason}", style="red", soft_wrap=True)
     for line in lost:
-        complaints.print(line, style="red")
+        errors.print(line, style="red")
     reported = not run.records or report(store, run, console.stderr)
     store.close()
     if interrupted:
-        turns = store.turns_left(store.lines())
-        left = len({str(turn.point) for turn in turns})
+        runs = store.remaining_runs(store.lines())
+        left = len({str(scheduled.point) for scheduled in runs})
         what = f"{left} of {len(run.info.plan)} points unmeasured"
-        if len(turns) > left:
-            what = f"{len(turns)} rounds of {left} points unmeasured"
-        raise Interrupted(f"interrupted with {what}: 'accelbench resume {store.path}' goes on")
-    return exit_status(run, complaints) or (EXIT_FAILED if lost or not reported else 0)
+        if len(runs) > left:
+            what = f"{len(runs)} repetitions of {left} points unmeasured"
+        raise Interrupted(f"interrupted with {what}: continue with 'accelbench resume {store.path}'")
+    return exit_status(run, errors) or (EXIT_FAILED if lost or not reported else 0)
 
 
 def report(store: RunStore, run: Run, stderr: bool) -> bool:
     """Write the report, if possible in a forked process; return whether it was written.
 
-    The fork shares the derived run, and keeps the memory of the drawing libraries out of this process, which may go on
-    to measure another run. With other threads, as in a notebook, a fork could copy locks that they hold.
+    The fork keeps the plotting libraries out of this process, which may measure another run. With several threads, as
+    in a notebook, a fork could copy locks held by the other threads.
     """
     if not FORKS or active_count() > 1:
         return _write_report(store, run, stderr) == 0
@@ -220,14 +226,14 @@ def exit_status(run: Run, console: PlainConsole) -> int:
     With `--require-quiet`, noisy points count as failed. Noisy and missing points are printed by name.
     """
     for point in run.lost:
-        console.print(f"{point}: its record is gone: records.jsonl was changed meanwhile", style="red")
-    disturbed = run.counts.disturbed if run.info.settings.require_quiet else 0
-    if disturbed:
+        console.print(f"{point}: its record is missing: records.jsonl was changed during the run", style="red")
+    noisy = run.counts.disturbed if run.info.settings.require_quiet else 0
+    if noisy:
         names = "".join(f"\n  {record.point.benchmark} {record.point.details}" for record in run.disturbed)
-        console.print(f"--require-quiet: these points were disturbed:{names}", style="red")
+        console.print(f"--require-quiet: these points are noisy:{names}", style="red")
     if not run.counts.measured:
         console.print("nothing was measured", style="red")
-    return EXIT_FAILED if run.lost or disturbed or run.counts.failed or not run.counts.measured else 0
+    return EXIT_FAILED if run.lost or noisy or run.counts.failed or not run.counts.measured else 0
 
 
 def serve(cluster: Cluster) -> int:
@@ -249,9 +255,9 @@ def _ranks(cluster: Cluster | None, store: RunStore, console: PlainConsole) -> I
     info = store.info()
     with mpi_process(), gathered(cluster, info.environment) as ranks:
         store.write_info(info.model_copy(update={"other_ranks": ranks.others()}))
-        console.print(ranks.sentence())
+        console.print(ranks.description())
         if info.settings.trusted_network:
             console.print(TRUSTED_NETWORK, style="yellow")
-        for difference in ranks.unlike(info.device):
+        for difference in ranks.differences(info.device):
             console.print(difference, style="yellow")
         yield ranks

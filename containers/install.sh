@@ -1,8 +1,8 @@
 #!/bin/sh
 # Build steps shared by the Dockerfile and accelbench.def:
 #   install.sh system                      install the distribution's packages required at run time
-#   install.sh packages LOCK SBOM.lock     install the locked Python packages into /opt/venv, and list them in its
-#                                          share/sbom.cdx.json with the tool of the second lock
+#   install.sh packages FOLDER DEVICE      install DEVICE.lock of FOLDER (requirements/) into /opt/venv, and list the
+#                                          packages in share/sbom.cdx.json of it
 #   install.sh source FOLDER               make the project's source in FOLDER importable, and readable by all users
 set -eu
 
@@ -18,18 +18,20 @@ packages() {
     # pip is needed only during the build, so it stays outside the copied folder.
     apt-get update --quiet=2
     apt-get install --quiet=2 --yes --no-install-recommends binutils python3-pip
-    python3 -m venv --without-pip /opt/venv
     # The certificates of a TLS-intercepting proxy are mounted only for this step.
     bundle=/run/secrets/ca_bundle
     if [ -s "$bundle" ]; then export PIP_CERT="$bundle"; fi
-    install_locked /opt/venv "$1"
-    # The tool for the list has a separate environment outside the image.
-    python3 -m venv --without-pip /tmp/sbom
-    install_locked /tmp/sbom "$2"
+    # uv and the tool that lists the packages have a separate environment outside the image. pip resolves nothing and
+    # verifies every file's SHA-256.
+    python3 -m venv --without-pip /tmp/tools
+    python3 -m pip --python /tmp/tools/bin/python install --quiet --no-cache-dir --disable-pip-version-check \
+        --root-user-action ignore --only-binary :all: --no-deps --require-hashes --requirement "$1/tools.lock"
+    python3 -m venv --without-pip /opt/venv
+    python3 "$1/install.py" /opt/venv "$1/$2.lock" /tmp/tools
     mkdir -p /opt/venv/share
-    /tmp/sbom/bin/python -m cyclonedx_py environment --output-reproducible --output-format JSON \
+    /tmp/tools/bin/python -m cyclonedx_py environment --output-reproducible --output-format JSON \
         --output-file /opt/venv/share/sbom.cdx.json /opt/venv/bin/python
-    rm -rf /tmp/sbom
+    rm -rf /tmp/tools
     # The source is added later as a separate layer at this fixed path.
     site=$(echo /opt/venv/lib/python3*/site-packages)
     echo /accelbench >"$site/accelbench.pth"
@@ -38,15 +40,11 @@ packages() {
     # Headers, tests and debugging symbols of packages are unused and take a quarter of the space.
     rm -rf "$site/tensorflow/include" "$site/pyarrow/include"
     find "$site" -type d -name tests -prune -exec rm -rf {} +
+    # An image is read-only, so modules are compiled now, except templates of code that are no valid modules.
+    python3 -m compileall -qq -j 0 "$site" || true
     for package in tensorflow llvmlite pyarrow xprof; do
         find "$site/$package" -type f -name '*.so*' -exec strip --strip-unneeded {} +
     done
-}
-
-# Install a lock file into an environment: pip resolves nothing and verifies every file's SHA-256.
-install_locked() {
-    python3 -m pip --python "$1/bin/python" install --quiet --no-cache-dir --disable-pip-version-check \
-        --root-user-action ignore --only-binary :all: --no-deps --require-hashes --requirement "$2"
 }
 
 source_tree() {

@@ -1,4 +1,4 @@
-"""Print `docs/records.md`, the page of every field of a record, from the models and their attributes' docstrings."""
+"""Print `docs/records.md`, the reference of all record fields, from the models and the docstrings of attributes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from accelbench.profiling.records.record import SCHEMA_VERSION, Record
 
 HEAD = f"""# Records
 
-A run is a folder. Its `run.json` says what was asked for, on which machine, and how the run ended; each line of its
-`records.jsonl` is one record, a JSON object that holds everything known about one measured point. This page lists every
-field of both. `make records-page` writes it from the models in `profiling/records/` and
-`accelbench/execution/store.py`; `accelbench schema record` and `accelbench schema run` print the same as JSON Schema.
+A run is a folder with two files. `run.json` holds the plan, the environment and the status of the run. Each line of
+`records.jsonl` is one record: a JSON object with all data of one repetition of a point. This page lists every field of
+both files. `make records-page` generates it from the models in `profiling/records/` and
+`accelbench/execution/store.py`; `accelbench schema record` and `accelbench schema run` print them as JSON Schema.
 
-The schema has version {SCHEMA_VERSION}. A file of another version is refused with a line that names its version.
-What cannot be known is null, and a field beside it says why. Times are in seconds unless the unit is given.
-A few paths, as `jq` takes them:
+The schema has version {SCHEMA_VERSION}. A file of another version is refused, and the error contains its version.
+An unknown value is null, and a field next to it holds the reason. Times are in seconds unless stated otherwise.
+Examples with `jq`:
 
 ```sh
 jq -r 'select(.status == "measured") | [.point.benchmark, .timing.summary.median] | @tsv' runs/ID/records.jsonl
-jq '.point.params.n'         runs/ID/records.jsonl    # the value of an axis, whatever the axis is called
+jq '.point.params.n'         runs/ID/records.jsonl    # the value of the axis `n`
 jq '.bound.dtype, .layout.replicas, .verification.passed' runs/ID/records.jsonl
 jq '.environment.cpu.model'  runs/ID/run.json
 ```
@@ -41,7 +41,7 @@ jq '.environment.cpu.model'  runs/ID/run.json
 
 
 def main() -> None:
-    """Print the page: first the record, then the run, then what they are made of, in the order of their first use."""
+    """Print the page: the record, the run, then the types of their fields in order of first use."""
     print(HEAD)
     seen: set[type] = set()
     ahead: deque[type] = deque([Record, RunInfo])
@@ -51,10 +51,10 @@ def main() -> None:
             continue
         seen.add(model)
         print(f"## {model.__name__}\n\n{_sentence(inspect.getdoc(model) or '')}\n")
-        print("| field | type | where it is left out | meaning |\n|---|---|---|---|")
+        print("| field | type | default | meaning |\n|---|---|---|---|")
         for name, kind in get_type_hints(model).items():
             if name in _names(model):
-                text, models = _in_words(kind)
+                text, models = _type_text(kind)
                 ahead.extend(models)
                 cells = [f"`{name}`", text, _default(model, name), _meanings(model).get(name, "")]
                 print(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
@@ -62,12 +62,12 @@ def main() -> None:
 
 
 def _names(model: type) -> set[str]:
-    """Return the names of the fields that are stored."""
+    """Return the names of the stored fields."""
     return set(model.model_fields if issubclass(model, BaseModel) else getattr(model, "__dataclass_fields__", {}))
 
 
 def _meanings(model: type) -> dict[str, str]:
-    """Return the docstring of each attribute, by its name."""
+    """Return the docstring of each attribute, by name."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(body, ast.ClassDef)
     pairs = zip(body.body, body.body[1:], strict=False)
@@ -83,7 +83,7 @@ def _meanings(model: type) -> dict[str, str]:
 
 
 def _default(model: type, name: str) -> str:
-    """Return the value as it stands in the source; nothing where the field must be given."""
+    """Return the default value as source text; empty for a required field."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(body, ast.ClassDef)
     for line in body.body:
@@ -95,12 +95,12 @@ def _default(model: type, name: str) -> str:
     return ""
 
 
-def _in_words(kind: Any) -> tuple[str, list[type]]:
-    """Return a type as the page shows it, and the models in it, which have tables of their own."""
+def _type_text(kind: Any) -> tuple[str, list[type]]:
+    """Return the text of a type, and the models in it."""
     models = list(_models(kind))
     names = {model.__name__: f"[{model.__name__}](#{model.__name__.lower()})" for model in models}
     text = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
-    text = re.sub(r"(?:\w+\.)+(?=\w)", "", text).replace("Mapping[", "dict[").replace("NoneType", "None")
+    text = re.sub(r"(?<!')(?:\b\w+\.)+(?=\w)", "", text).replace("Mapping[", "dict[").replace("NoneType", "None")
     text = re.sub(r"Literal\[([^\]]*)\]", lambda found: found[1].replace("'", '"').replace(", ", " | "), text)
     text = re.sub(r"Optional\[([^\]]*)\]", r"\1 | None", text)  # as Python 3.14 writes it
     text = text.replace("None", "null")

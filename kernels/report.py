@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from accelbench.kernels.lib.gpu.compilation import MachineCode, architectures, compile_kernel, toolchain
+from accelbench.kernels.lib.gpu.compilation import Capability, MachineCode, architectures, compile_kernel, toolchain
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 
 WIDTH = 120
@@ -25,7 +25,7 @@ WIDTH = 120
 
 
 def device_kernels() -> list[DeviceKernel]:
-    """Return every kernel that a `gpu_*.py` of a benchmark declares, by file name."""
+    """Return all kernels declared by the `gpu_*.py` of the benchmarks, in the order of file names."""
     declared = [module.device_code() for module in _gpu_modules(importlib.import_module("accelbench.kernels"))]
     return list(chain.from_iterable(declared))
 
@@ -40,54 +40,65 @@ def _gpu_modules(package: ModuleType) -> Iterator[ModuleType]:
                 yield module
 
 
-def main() -> int:
-    """Compile the selected kernels and print the table; return 1 if a tuned kernel spills registers."""
+def select_jobs() -> tuple[argparse.Namespace, list[tuple[DeviceKernel, Capability]]]:
+    """Return the options of the command line, and the kernels and compute capabilities that they select."""
     parser = argparse.ArgumentParser(prog="python -m accelbench.kernels.report", description=__doc__)
-    parser.add_argument("name", nargs="*", help="only kernels whose name has all of these words in it")
-    parser.add_argument("--capability", help="only this compute capability: 9.0")
+    parser.add_argument("name", nargs="*", help="only kernels with all of these words in their name")
+    parser.add_argument("--capability", help="only this compute capability, such as 9.0")
     parser.add_argument("--sass", action="store_true", help="also print the instructions of the main loop")
-    asked = parser.parse_args()
-    kernels = [kernel for kernel in device_kernels() if all(word in kernel.name.split() for word in asked.name)]
+    options = parser.parse_args()
+    kernels = [kernel for kernel in device_kernels() if all(word in kernel.name.split() for word in options.name)]
     if not kernels:
-        parser.error(f"no kernel's name has the words {' '.join(asked.name)}")
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+        parser.error(f"no kernel has the words {' '.join(options.name)} in its name")
     jobs = [
         (kernel, (major, minor))
         for kernel in kernels
         for major, minor in architectures(kernel)
-        if asked.capability in (None, f"{major}.{minor}")
+        if options.capability in (None, f"{major}.{minor}")
     ]
     if not jobs:
-        parser.error(f"none of these kernels is for compute capability {asked.capability}")
+        parser.error(f"none of these kernels supports compute capability {options.capability}")
+    return options, jobs
+
+
+def make_console() -> Console:
+    """Return the console of the tables."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+
+
+def main() -> int:
+    """Compile the selected kernels and print the table; return 1 if a tuned kernel spills registers."""
+    options, jobs = select_jobs()
+    console = make_console()
     found = [
         (kernel, capability, compile_kernel(kernel, capability))
         for kernel, capability in track(jobs, "compiling", console=Console(stderr=True), transient=True)
     ]
     console.print(f"compiled by {toolchain()}")
     console.print(table(found))
-    if asked.sass:
+    if options.sass:
         for kernel, (major, minor), code in found:
             console.print(f"\n{kernel.name}, compute capability {major}.{minor}", style="bold")
             console.print("\n".join(code.loop), markup=False)
     spilling = sorted({kernel.name for kernel, _, code in found if kernel.tuned and code.spill_bytes})
     if spilling:
-        console.print(f"registers of tuned kernels are spilled: {', '.join(spilling)}", style="bold red")
+        console.print(f"tuned kernels spill registers: {', '.join(spilling)}", style="bold red")
     return int(bool(spilling))
 
 
-def table(found: Sequence[tuple[DeviceKernel, tuple[int, int], MachineCode]]) -> Table:
+def table(found: Sequence[tuple[DeviceKernel, Capability, MachineCode]]) -> Table:
     """Return a table with a row per kernel and architecture."""
-    drawn = Table(box=None, header_style="bold", pad_edge=False)
-    drawn.add_column("kernel")
+    result = Table(box=None, header_style="bold", pad_edge=False)
+    result.add_column("kernel")
     for title in ("capability", "registers", "shared B", "local B", "spilled B", "main loop"):
-        drawn.add_column(title, justify="right")
-    drawn.add_column("per")
+        result.add_column(title, justify="right")
+    result.add_column("per")
     before = None
-    for kernel, (major, minor), code in found:
+    for kernel, capability, code in found:
         spilled = f"[bold red]{code.spill_bytes}[/]" if kernel.tuned and code.spill_bytes else str(code.spill_bytes)
-        drawn.add_row(
+        result.add_row(
             kernel.name if kernel.name != before else "",
-            f"{major}.{minor}",
+            "{}.{}".format(*capability),
             str(code.registers),
             f"{code.shared_bytes:,}",
             str(code.stack_bytes),
@@ -96,7 +107,7 @@ def table(found: Sequence[tuple[DeviceKernel, tuple[int, int], MachineCode]]) ->
             kernel.unit if code.loop else "",
         )
         before = kernel.name
-    return drawn
+    return result
 
 
 if __name__ == "__main__":

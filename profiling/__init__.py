@@ -1,6 +1,6 @@
-"""Measuring and profiling, for any benchmark: records, timing, machine, devices, telemetry, profilers and analysis.
+"""Measurement and profiling of any benchmark: records, timing, machine, devices, telemetry, profilers, analysis.
 
-No module here depends on a particular benchmark, model, distribution strategy or name of an axis.
+No module here depends on a particular benchmark, model, distribution strategy or axis name.
 """
 
 from importlib import import_module
@@ -8,7 +8,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 
-# A program that is started in a checkout has the folder on its path under this name, too.
+# In a checkout, the folder can also be imported under the name `profiling`, which would load each module twice.
 if __name__ != "accelbench.profiling":
     raise ImportError("the package profiling is imported as accelbench.profiling", name=__name__)
 
@@ -17,6 +17,6 @@ PROJECT = Path(__file__).absolute().parents[2]
 
 
 def modules_of(package: str) -> dict[str, ModuleType]:
-    """Import all modules of a package and return them by name, sorted, without those that begin with an underscore."""
+    """Import the public modules of a package and return them by name, sorted."""
     names = sorted(found.name for found in iter_modules(import_module(package).__path__))
     return {name: import_module(f"{package}.{name}") for name in names if not name.startswith("_")}

@@ -1,8 +1,8 @@
-"""Start of the Python processes of a run: without the modules of the current folder, and bound to their parent.
+"""Start of Python child processes: they import nothing from the current folder and end with their parent.
 
 `python -P child.py PARENT MODULE ARGUMENT…` runs `python -m MODULE ARGUMENT…` without the current folder in the search
-path, where somebody else may have put a `numpy.py`. PARENT is the PID of the process that started it, with which this
-one ends, or 0.
+path, since another user may have placed a `numpy.py` there. PARENT is the PID of the parent process with which the
+child ends, or 0 for none.
 """
 
 from __future__ import annotations
@@ -14,18 +14,25 @@ import sys
 from runpy import run_module
 
 PR_SET_PDEATHSIG = 1  # prctl(2)
+SECRET = "ACCELBENCH_SECRET"
+"""The environment variable with the secret of all ranks of a run; no process that runs a benchmark needs it."""
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-"""The folder that holds the package accelbench."""
+"""The folder that contains the package accelbench."""
 
 
 def child_command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module in a process which is killed when the thread that started it ends."""
+    """Return the command that runs a module in a process which is killed when the starting thread ends."""
     return _command(os.getpid(), module, *arguments)
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module in a process which outlives the one that started it."""
+    """Return the command that runs a module in a process which may outlive its parent."""
     return _command(0, module, *arguments)
+
+
+def child_environment(**settings: str) -> dict[str, str]:
+    """Return the environment variables of a child: those of this process without the secret of its ranks."""
+    return {name: value for name, value in os.environ.items() if name != SECRET} | settings
 
 
 def _command(parent: int, module: str, *arguments: str) -> list[str]:
@@ -33,9 +40,9 @@ def _command(parent: int, module: str, *arguments: str) -> list[str]:
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Have Linux kill this process with its parent, so that nothing is left behind to disturb the next measurement.
+    """Make Linux kill this process when its parent ends, so that it cannot disturb the next measurement.
 
-    A process with the PID of its parent ends at once if that parent has died before.
+    With `parent`, the expected PID of the parent, the process ends at once if that parent has already died.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,8 +1,8 @@
 """Safe access to files that another program or user may have made: runs, bundles, settings, suites, references.
 
-A file is read only if it is a regular one and not larger than its limit, so that a FIFO, a device or a sparse file
-of terabytes is an error and never a hang. A file is written under a random name and renamed, and appended to only if
-it is neither a symbolic link nor a second name of another file.
+Only regular files up to a size limit are read, so that a FIFO, a device or a sparse file of terabytes is an error and
+never a hang. A new file is written under a random name and then renamed. A file is appended to only if it is neither a
+symbolic link nor has several hard links.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_LINE_BYTES = 64 << 20
 
 
 class Refused(OSError):
-    """A file that is not read or written, with the reason as `strerror`."""
+    """Raised for a file that is not safe to read or write; `strerror` is the reason."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(errno.EPERM, reason, str(path))
@@ -53,20 +53,20 @@ def read_regular(path: Path, max_bytes: int = MAX_TEXT_BYTES, *, follow_link: bo
     """Return the content of a regular file; errors as of `open_regular`."""
     with open_regular(path, max_bytes, follow_link=follow_link) as file:
         content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:  # it grew, or its size is not known before it is read
+    if len(content) > max_bytes:  # the file grew, or its size is unknown before reading
         raise Refused(path, f"more than the limit of {max_bytes:,} bytes")
     return content
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file that a user named or keeps in a folder; a link is followed.
+    """Return the content of a TOML file chosen by the user; a symbolic link is followed.
 
-    Raises OSError for a file that cannot be read, and ValueError for content that is not TOML, too deeply nested, or
+    Raises OSError for a file that cannot be read, and ValueError for content that is not TOML, is nested too deeply, or
     has a number of thousands of digits.
     """
     content = read_regular(path, follow_link=True)
     try:
-        return tomllib.loads(content.decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise ValueError("not UTF-8 text") from None
     except RecursionError:
@@ -74,7 +74,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def lines_of(file: BinaryIO, path: Path, max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """Yield the lines of a file, each with its end of line; `Refused` for a longer one than `max_bytes`."""
+    """Yield the lines of a file, with line ends. Raises `Refused` for a line longer than `max_bytes`."""
     while line := file.readline(max_bytes + 1):
         if len(line) > max_bytes:
             raise Refused(path, f"a line of more than {max_bytes:,} bytes")
@@ -82,23 +82,23 @@ def lines_of(file: BinaryIO, path: Path, max_bytes: int = MAX_LINE_BYTES) -> Ite
 
 
 def open_for_appending(path: Path, permissions: int = 0o666) -> int:
-    """Return the descriptor of a regular file that is read and appended to, created if it does not exist.
+    """Open a regular file for reading and appending, create it if needed, and return its descriptor.
 
-    Raises `Refused` for a symbolic link, a file with a second name, and everything that is not a regular file.
+    Raises `Refused` for a symbolic link, a file with several hard links, and anything but a regular file.
     """
     descriptor = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, permissions)
     facts = os.fstat(descriptor)
     if not stat.S_ISREG(facts.st_mode) or facts.st_nlink > 1:
         os.close(descriptor)
-        raise Refused(path, "not a regular file" if facts.st_nlink <= 1 else "a second name of another file")
+        raise Refused(path, "not a regular file" if facts.st_nlink <= 1 else "a file with several hard links")
     return descriptor
 
 
 def replace_file(path: Path, write: Callable[[Path], object], *, sync: bool = False) -> None:
     """Call `write` with the path of a new file in the same folder, and rename that file to `path`.
 
-    A reader finds the old or the new content, never a part. On an error the new file is removed. `sync` writes the
-    content to the disk first.
+    A reader finds either the old or the new content. On an error the new file is removed. With `sync`, the content is
+    written to the disk before the renaming.
     """
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)

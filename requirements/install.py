@@ -1,6 +1,7 @@
 """Create an environment and install one dependency set of this checkout into it, with its pinned versions.
 
 Usage: python3 requirements/install.py FOLDER [SET]. Without a set, only the environment is created.
+An image is built by: python3 requirements/install.py FOLDER LOCK TOOLS, with a lock file and an environment with uv.
 
 uv downloads and unpacks in parallel, with pip's own settings (index, certificates, proxy). If uv is missing or fails,
 pip installs the same versions. A file lock makes a second installation into the same environment wait for the first.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ast
 import fcntl
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -32,6 +34,8 @@ UV_VARIABLES = {
     "trusted-host": "UV_INSECURE_HOST",
 }
 """pip's settings, and the environment variables that give them to uv, which does not read pip's."""
+
+UNREACHABLE = "the package index cannot be reached"
 
 
 class InstallError(Exception):
@@ -73,10 +77,39 @@ def install(python: Path, dependencies: str) -> None:
         return
     print(f"installing with pip, which takes longer, because uv failed: {failure}", file=sys.stderr)
     newer_pip = [*pip, "install", "--quiet", "pip>=21.3"]  # an older one installs no editable package without setup.py
-    if any(subprocess.run(command, cwd=ROOT).returncode for command in (newer_pip, [*pip, "install", *what])):
+    by_pip = newer_pip, [*pip, "install", *what]
+    if UNREACHABLE in failure:
+        # A folder of packages may still have all that is needed; the index is not waited for a second time.
+        environment = {**os.environ, "PIP_RETRIES": "0"}
+        error = next(filter(None, (_run(command, environment) for command in by_pip)), "")
+        if error:
+            package = re.search(r"(?:No matching distribution found for|Failed to fetch:) (\S+)", f"{error} {failure}")
+            missing = f"{package[1]} was not found" if package else error
+            raise InstallError(
+                f"the {dependencies} set cannot be installed: {missing}, because {UNREACHABLE}; "
+                "check the network, and the index-url, proxy and cert of `pip config list`"
+            )
+    elif any(subprocess.run(command, cwd=ROOT).returncode for command in by_pip):
         newer = f"; packages may lack wheels for Python {'.'.join(map(str, version))}: make PYTHON=python3.13 ..."
         untried = "" if pins else newer
         raise InstallError(f"the {dependencies} set cannot be installed: pip's error is above{untried}")
+
+
+def install_locked(folder: Path, lock: Path, tools: Path) -> None:
+    """Install a lock file into one environment by the uv in another, `tools`. Nothing is resolved.
+
+    Every file is verified by its SHA-256. The build compiles the modules that it keeps.
+    """
+    python = str(folder / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
+    what = ["--quiet", "--only-binary", ":all:", "--no-deps", "--require-hashes", "--requirement", str(lock)]
+    uv = [str(tools / "bin" / "python"), "-m", "uv", "pip", "install", "--python", python]
+    failure = _run([*uv, "--no-cache", *what], _uv_environment(pip))
+    if failure:
+        print(f"installing with pip, which takes longer, because uv failed: {failure}", file=sys.stderr)
+        options = ["--no-compile", "--no-cache-dir", "--root-user-action", "ignore"]
+        if subprocess.run([*pip, "install", *options, *what]).returncode:
+            raise InstallError(f"{lock.name} cannot be installed: pip's error is above")
 
 
 def _version(python: Path) -> tuple[int, ...]:
@@ -91,9 +124,14 @@ def _install_by_uv(python: Path, pip: list[str], what: list[str]) -> str:
     failure = _run([*pip, "install", "--quiet", *pinned])
     if failure:
         return failure
-    settings = subprocess.run([*pip, "config", "list"], capture_output=True, text=True).stdout
     uv = [str(python), "-m", "uv", "pip", "install", "--python", str(python)]
-    return _run([*uv, *what], {**uv_variables(settings), **os.environ})
+    return _run([*uv, *what], _uv_environment(pip))
+
+
+def _uv_environment(pip: list[str]) -> dict[str, str]:
+    """Return this process's environment variables with pip's settings for uv."""
+    settings = subprocess.run([*pip, "config", "list"], capture_output=True, text=True).stdout
+    return {**uv_variables(settings), **os.environ}
 
 
 def uv_variables(settings: str) -> dict[str, str]:
@@ -121,7 +159,11 @@ def _run(command: list[str], environment: Mapping[str, str] | None = None) -> st
         return ""
     lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
     first = next((number for number, line in enumerate(lines) if line.lower().startswith("error:")), 0)
-    return " ".join(lines[first:]) or f"exit status {process.returncode}"
+    failure = " ".join(lines[first:]) or f"exit status {process.returncode}"
+    # pip reports the repeated requests as warnings, and ends as if the index had no such package.
+    lost_by_pip = "connection broken by" in process.stderr and "(from versions: none)" in failure
+    lost_by_uv = "client error (Connect)" in failure
+    return f"{failure} ({UNREACHABLE})" if lost_by_pip or lost_by_uv else failure
 
 
 @contextmanager
@@ -161,7 +203,10 @@ def main(folder: Path, dependencies: str = "") -> None:
 
 if __name__ == "__main__":
     try:
-        main(Path(sys.argv[1]), *sys.argv[2:])
+        if len(sys.argv) == 4:
+            install_locked(*(Path(name).absolute() for name in sys.argv[1:]))
+        else:
+            main(Path(sys.argv[1]), *sys.argv[2:])
     except InstallError as error:
         sys.exit(f"accelbench: {error}\naccelbench: nothing was measured")
     except OSError as error:

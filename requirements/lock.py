@@ -26,16 +26,16 @@ def lock(name: str, *source: str) -> None:
     """Write `NAME.lock`, which begins with what it was made of."""
     print(f"locking {name}")
     run = subprocess.run([*COMPILE, *source], check=True, stdout=subprocess.PIPE, text=True, cwd=HERE.parent)
-    made_of = " ".join(word for word in source if "/" in word or word == "sbom")
+    made_of = " ".join(word for word in source if "/" in word or ":" in word)
     (HERE / f"{name}.lock").write_text(f"# Locked by `make pins` from {made_of}.\n{run.stdout}")
 
 
 def main() -> None:
-    """Write the locks of all images, and that of the tool which lists what is in one."""
+    """Write the locks of all images, and that of the tools that install and list the packages."""
     left_out = [word for package in UNUSED for word in ("--no-emit-package", package)]
     for name in IMAGES:
         lock(name, "--no-deps", *left_out, f"requirements/{name}.txt")
-    lock("sbom", "--group", "pyproject.toml:sbom")
+    lock("tools", "--group", "pyproject.toml:image-tools")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A real browser that reaches nothing but this machine."""
+"""A real browser without network access beyond this machine."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SWITCHES = (
 
 @contextmanager
 def open_browser(logs: bool = False) -> Iterator[webdriver.Chrome]:
-    """Headless Chromium, on request with the logs of its network and console."""
-    with TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # Chromium may still write as it ends
+    """Open headless Chromium, optionally with logs of network and console."""
+    with TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # Chromium may still write while it exits
         options = webdriver.ChromeOptions()
         options.binary_location = str(find_chromium())
         for switch in (*SWITCHES, f"--user-data-dir={profile}"):

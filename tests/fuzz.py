@@ -1,7 +1,7 @@
-"""Repeats the property-based tests with new random seeds: `make fuzz MINUTES=60`.
+"""Repetition of the property-based tests with new random seeds: `make fuzz MINUTES=60`.
 
-Each seed is printed before it is used. A failure prints its counterexample, and the command that repeats the pass; the
-counterexample then belongs into its test as an explicit `@example`.
+Each seed is printed before its pass. A failure prints its counterexample and the command that repeats the pass; add the
+counterexample to its test as an explicit `@example`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PYTEST = (sys.executable, "-m", "pytest", "-q", "-o", "timeout=3600", "-m", "hyp
 
 
 def main(minutes: float, options: list[str]) -> int:
-    """Start passes until the time is over; return the exit status: 1 if a pass failed, else 0."""
+    """Run passes until the time is over; return 1 if a pass failed, else 0."""
     end = time.monotonic() + 60 * minutes
     failed = []
     passes = 0

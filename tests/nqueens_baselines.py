@@ -1,8 +1,8 @@
-"""Two plain N-Queens searches in Numba, which the suite's own are measured against (`make bench-self`).
+"""Two plain N-Queens searches in Numba, baselines of the suite's own searches (`make bench-self`).
 
-Both place one queen per row and keep the board in three words. They are as fast as such a search gets: with a stack of
-their own, which was measured to be a fifth faster than recursion, and without a push where nothing is left to
-return to. `half_board` searches only the first row's left half, whose mirror images are the other.
+Both place one queen per row and store the board in three words. They are optimised within this scheme: an explicit
+stack, measured to be a fifth faster than recursion, and no push of exhausted rows. `half_board` searches only the left
+half of the first row and counts the mirrored solutions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ONE = np.uint32(1)
 
 @compiled
 def solutions_below(board: Any, columns: Any, left: Any, right: Any, stack: Any) -> int:
-    """Solutions below one placement that leaves a row to fill; `stack` is uint32, one row of four words per level."""
+    """Return the number of solutions below an incomplete placement; `stack` is uint32 with four words per level."""
     solutions = 0
     height = 0
     free = np.uint32(board & ~(columns | left | right))
@@ -49,16 +49,17 @@ def solutions_below(board: Any, columns: Any, left: Any, right: Any, stack: Any)
 
 @compiled
 def textbook(queens: int) -> int:
-    """All solutions, one by one."""
+    """Return the number of solutions by a search of the complete board; `queens` ≥ 2."""
     none = np.uint32(0)
     return solutions_below(np.uint32((1 << queens) - 1), none, none, none, np.zeros((32, 4), np.uint32))
 
 
 @compiled
 def half_board(queens: int) -> int:
-    """Twice the solutions whose first queen is in the left half, and those with it in the middle; queens ≥ 2.
+    """Return the number of solutions by a search of half of the board; `queens` ≥ 2.
 
-    Below a first queen in the middle of an odd board, half of the second row is searched, for the same reason.
+    Solutions with the first queen in the left half count twice. Below a first queen in the middle of an odd board, only
+    half of the second row is searched, and its solutions count twice, too.
     """
     board = np.uint32((1 << queens) - 1)
     stack = np.zeros((32, 4), np.uint32)

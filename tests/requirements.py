@@ -1,7 +1,7 @@
-"""What tests need beyond the development set, how it is declared, and how it is reported where it is missing.
+"""Requirements of tests beyond the development set.
 
-A test declares it by `@pytest.mark.needs("torch")`; `tests/conftest.py` skips the test where a requirement is not met.
-What shows only while a test runs, such as a daemon that does not start, is reported by `not_tested`.
+A test declares a requirement by `@pytest.mark.needs("torch")`; `tests/conftest.py` skips the test if it is not met. For
+requirements that fail only during a test, such as a daemon that does not start, the test calls `not_tested`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -22,24 +23,24 @@ from typing import NoReturn
 import pytest
 
 NEEDS, DETAIL = "needs ", ": "
-"""How each reason for a skip begins, and what separates a requirement from the detail behind it."""
+"""Prefix of skip reasons, and separator between requirement and detail."""
 OTHER = "for other reasons (pytest -rs)"
 ENGINES_PATH = os.pathsep.join(("/usr/sbin:/usr/bin:/sbin:/bin", os.environ.get("PATH", os.defpath)))
-"""PATH for container engines and Slurm. Debian's own come first: another `docker` may not build with BuildKit."""
+"""PATH for container engines and Slurm. Debian's programs come first: another `docker` may not support BuildKit."""
 CUDA12 = Path(sys.prefix, "cuda12", "bin", "python")
-"""The interpreter of the environment with the compilers of CUDA 12: both CUDAs have files of the same names."""
+"""Interpreter of the separate environment with the compilers of CUDA 12."""
 REQUIRED_IN_CI = {"chromium"}
-"""A test that needs one of these fails in continuous integration where it is missing."""
+"""Requirements without which tests fail in continuous integration instead of being skipped."""
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A program, a package or a property of the machine. Some show only while a test runs, and count as met before."""
+    """A program, package or property of the machine. If only a test can check it, it counts as met before the test."""
 
     label: str
     is_met: Callable[[], bool] = lambda: True
     install: str = ""
-    """The command that provides it; empty for a property of the machine."""
+    """Install command; empty for a property of the machine."""
 
     def __str__(self) -> str:
         return f"{self.label} ({self.install})" if self.install else self.label
@@ -96,6 +97,13 @@ def has_python(version: str) -> bool:
     from tests.fixtures.interpreters import find_python
 
     return find_python(version) is not None
+
+
+def resolves_localhost() -> bool:
+    try:
+        return bool(socket.getaddrinfo("localhost", None))
+    except socket.gaierror:
+        return False
 
 
 def is_root() -> bool:
@@ -160,21 +168,24 @@ REQUIREMENTS = {
         programs("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "squeue", "srun", path=ENGINES_PATH),
         ENGINES,
     ),
+    "kubectl": Requirement("kubectl", programs("kubectl"), "apt install kubernetes-client"),
     "gpu-image": Requirement(
         "the gpu image, 20 GB", lambda: "ACCELBENCH_GPU_IMAGE" in os.environ, "ACCELBENCH_GPU_IMAGE=1"
     ),
     "sanitizer": Requirement("compute-sanitizer", lambda: find_sanitizer() is not None, "NVIDIA's CUDA toolkit"),
     # Properties of the system
     "linux": Requirement("Linux", lambda: sys.platform == "linux"),
+    "schedstat": Requirement("a kernel with /proc/self/schedstat", lambda: Path("/proc/self/schedstat").exists()),
     "root": Requirement("root", is_root),
+    "localhost": Requirement("a machine that resolves localhost (/etc/hosts)", resolves_localhost),
     "namespaces": Requirement("network namespaces"),
-    "host-names": Requirement("hosts' names of their own (unshare --uts)", names_hosts),
+    "host-names": Requirement("separate host names (unshare --uts)", names_hosts),
     "cpu-quota": Requirement("control groups with a CPU quota"),
     "no-toolkit": Requirement("a machine without a CUDA toolkit", lambda: not has_toolkit()),
     # Properties of the hardware
     "two-cpus": Requirement("two CPUs", partial(has_cpus, 2)),
     "three-cpus": Requirement("three CPUs", partial(has_cpus, 3)),
-    "memory-nodes": Requirement("memory nodes that the kernel lists", has_memory_nodes),
+    "memory-nodes": Requirement("NUMA nodes in /sys", has_memory_nodes),
     "x86-64": Requirement("an x86-64 CPU", lambda: platform.machine() == "x86_64"),
     "no-amx": Requirement("a CPU without AMX", lambda: not has_cpu_feature("amx-tile")),
     **{
@@ -189,7 +200,7 @@ REQUIREMENTS = {
     "two-gpus": Requirement("two GPUs", lambda: count_gpus() >= 2),
     "nccl": Requirement("NCCL", has_nccl, "pip install nvidia-nccl-cu12"),
 }
-"""Each requirement by the key under which tests declare it."""
+"""Requirements by key."""
 
 
 @cache
@@ -202,7 +213,7 @@ BACKENDS = (
     "jax",
     pytest.param("torch", marks=pytest.mark.needs("torch")),
 )
-"""The parameters of a test on every backend: JAX is in the development set of every Python version."""
+"""Parameters of tests on all backends; JAX is in the development set of every Python version."""
 
 
 def installed_backends() -> list[str]:
@@ -210,11 +221,11 @@ def installed_backends() -> list[str]:
 
 
 ANY_BACKEND = installed_backends()[0]
-"""The backend of a test that would pass on each of them."""
+"""Backend of tests that need any one backend."""
 
 
 def require(*keys: str) -> None:
-    """Skip the test unless all of these requirements are met; KeyError for a key that is not in `REQUIREMENTS`."""
+    """Skip the test unless all of these requirements are met; raise KeyError for an unknown key."""
     missing = [key for key in dict.fromkeys(keys) if not is_met(key)]
     if not missing:
         return
@@ -225,12 +236,12 @@ def require(*keys: str) -> None:
 
 
 def not_tested(key: str, detail: str) -> NoReturn:
-    """Skip the test for a requirement that turned out not to be met while it ran."""
+    """Skip the running test because a requirement is not met, with the detail."""
     pytest.skip(f"{NEEDS}{REQUIREMENTS[key]}{DETAIL}{detail}")
 
 
 def summarize(reasons: Iterable[str]) -> str:
-    """Return the line that names what the skipped tests need, the most frequent first; empty without a reason."""
+    """Return a line with the requirements of the skipped tests, the most frequent first; empty without reasons."""
     counts: Counter[str] = Counter()
     for reason in reasons:
         text = reason.removeprefix("Skipped: ")

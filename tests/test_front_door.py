@@ -1,4 +1,4 @@
-"""What a stranger tries first: the Makefile's targets, and the README's example."""
+"""Tests of the entry points: targets of the Makefile, and examples in README, guide and CONTRIBUTING."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -38,7 +39,7 @@ def test_help_lists_every_target() -> None:
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The code of that language in a page of the documentation."""
+    """Return the code blocks of a language in a page of the documentation."""
     found = re.findall(
         rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
@@ -46,18 +47,18 @@ def blocks(page: str, language: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
-def test_every_command_line_of_the_documentation_has_options_that_there_are(page: str) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/diagnose.md"])
+def test_every_command_line_in_the_documentation_has_valid_options(page: str) -> None:
     lines = [line for code in blocks(page, "sh") for line in code.splitlines() if line.startswith("accelbench ")]
     assert lines
     for line in lines:
         _, name, *words = shlex.split(line, comments=True)
         command = cli.get_command(click.Context(cli), name)
         assert command, line
-        command.make_parser(click.Context(command)).parse_args(words)
+        command.make_parser(click.Context(command, **command.context_settings)).parse_args(words)
 
 
-def test_the_suite_and_the_settings_of_the_guide_are_understood(tmp_path: Path) -> None:
+def test_the_suite_and_the_settings_in_the_guide_are_valid(tmp_path: Path) -> None:
     suite, settings = blocks("docs/guide.md", "toml")
     (tmp_path / "mine.toml").write_text(suite, encoding="utf-8")
     points = make_plan((), load_suite(str(tmp_path / "mine.toml")), "gpu", (), None)
@@ -71,7 +72,7 @@ def test_the_suite_and_the_settings_of_the_guide_are_understood(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_the_python_of_the_guide_runs_as_it_stands(tmp_path: Path) -> None:
+def test_the_python_example_in_the_guide_runs(tmp_path: Path) -> None:
     (code,) = blocks("docs/guide.md", "python")
     command = [sys.executable, "-c", code]
     process = subprocess.run(
@@ -81,21 +82,21 @@ def test_the_python_of_the_guide_runs_as_it_stands(tmp_path: Path) -> None:
     lines = process.stdout.splitlines()
     assert lines[0].startswith("dot: ")
     assert float(lines[-1]) > 0
-    assert len(records(next((tmp_path / "runs").iterdir()))) == 1
+    assert {record["round"] for record in records(next((tmp_path / "runs").iterdir()))} == {1, 2, 3}
 
 
 @pytest.mark.slow
 def test_bench_with_a_given_interpreter_installs_nothing(tmp_path: Path) -> None:
     process = make(
         *("bench", f"PYTHON={sys.executable}", "VENV=", "DEVICE=cpu", "BENCH=behave nqueens"),
-        f"ARGS=--out {tmp_path / 'out'} --param us=100,200 --param impl=tuned --param cores=all --param queens=6",
+        f"ARGS=--patience 0 --max-seconds 0.2 --out {tmp_path / 'out'} --param us=100,200 "
+        "--param impl=tuned --param cores=all --param queens=6",
     )
     assert process.returncode == 0, process.stderr
-    assert [record["point"]["params"] for record in records(tmp_path / "out")] == [
-        {"us": 100},
-        {"us": 200},
-        {"impl": "tuned", "cores": "all", "queens": 6},
-    ]
+    points = [str(record["point"]["params"]) for record in records(tmp_path / "out")]
+    assert Counter(points) == dict.fromkeys(
+        map(str, [{"us": 100}, {"us": 200}, {"impl": "tuned", "cores": "all", "queens": 6}]), 3
+    )
 
 
 VARIABLES = {
@@ -107,12 +108,12 @@ VARIABLES = {
     "bench-self": ["PART"],
     "fuzz": ["MINUTES"],
 }
-"""The variables of each kind of target; the tests of the containers try those of the containers' targets."""
+"""Variables of each kind of target, except for the targets of containers, which have separate tests."""
 
 
 @pytest.fixture
 def python(tmp_path: Path) -> Path:
-    """A stand-in for Python, which prints its last argument."""
+    """Create a stand-in for Python that prints its last argument."""
     path = tmp_path / "python"
     path.write_text('#!/bin/sh\nfor word; do :; done; printf %s "$word"\n')
     path.chmod(0o755)
@@ -120,22 +121,22 @@ def python(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("target", VARIABLES)
-def test_a_value_is_text_and_no_command(target: str, python: Path, tmp_path: Path) -> None:
+def test_a_value_is_not_executed(target: str, python: Path, tmp_path: Path) -> None:
     for variable in VARIABLES[target]:
-        for value in attempts(tmp_path / "stranger"):
+        for value in attempts(tmp_path / "injected"):
             values = {"PYTHON": python, "VENV": "", variable: value}
             make(target, *(f"{name}={word}" for name, word in values.items()))
-            assert not (tmp_path / "stranger").exists(), f"make {target} {variable}={value!r}"
+            assert not (tmp_path / "injected").exists(), f"make {target} {variable}={value!r}"
 
 
 @pytest.mark.parametrize("value", ["a'b", 'a"b', "a b", "a;b", "$(shell echo c)", "$$HOME", "a\\b", "#a", "%a", "é"])
-def test_a_value_arrives_as_it_was_given(value: str, python: Path) -> None:
+def test_a_value_is_passed_unchanged(value: str, python: Path) -> None:
     arguments = ("bench", f"PYTHON={python}", "VENV=", "DEVICE=cpu")
-    assert make(*arguments, f"SUITE={value}").stdout == f"cpu{value}"
-    assert make(*arguments, f"ARGS=--name {value}").stdout == f"cpu{value.split()[-1]}"
+    assert make(*arguments, f"SUITE={value}").stdout == value
+    assert make(*arguments, f"ARGS=--name {value}").stdout == value.split()[-1]
 
 
-def test_a_value_of_two_lines_and_an_unknown_variable_are_refused_by_their_names() -> None:
+def test_a_value_of_two_lines_and_an_unknown_variable_are_rejected_by_name() -> None:
     for given in ("ARGS=a\nb", "SUIT=quick", "ROUNDS=5", "backend=jax"):
         process = make("bench", f"PYTHON={sys.executable}", "VENV=", given)
         assert process.returncode == 2
@@ -143,20 +144,20 @@ def test_a_value_of_two_lines_and_an_unknown_variable_are_refused_by_their_names
     assert "ARGS" in process.stderr
 
 
-def test_a_quoted_expression_chooses_among_the_tests() -> None:
+def test_a_quoted_expression_selects_tests() -> None:
     options = "-k 'no_such_name or the_readmes_benchmark' --collect-only -q -m slow"
     chosen = make("test", f"PYTHON={sys.executable}", "VENV=", f"PYTEST={options} tests/test_front_door.py")
     assert "deselected" in chosen.stdout, chosen.stdout + chosen.stderr
 
 
-def test_bench_passes_on_a_wrong_suite_and_a_failure() -> None:
+def test_bench_passes_a_wrong_suite_and_returns_its_failure() -> None:
     process = make("bench", f"PYTHON={sys.executable}", "VENV=", "SUITE=quik")
     assert process.returncode != 0
-    assert "no suite is called 'quik'" in process.stderr
+    assert "'quik'" in process.stderr
 
 
 @pytest.mark.slow
-def test_a_device_that_is_not_there_is_said_before_anything_is_installed(tmp_path: Path) -> None:
+def test_a_missing_device_is_reported_before_the_installation(tmp_path: Path) -> None:
     process = make("bench", f"PYTHON={sys.executable}", f"VENV={tmp_path / 'venv'}", "DEVICE=tpu")
     assert process.returncode != 0
     assert "accelbench: no TPU" in process.stderr
@@ -164,7 +165,7 @@ def test_a_device_that_is_not_there_is_said_before_anything_is_installed(tmp_pat
 
 
 @pytest.mark.slow
-def test_the_readmes_benchmark_runs_as_it_stands(accelbench: Run, tmp_path: Path) -> None:
+def test_the_readmes_benchmark_runs(accelbench: Run, tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     folder = tmp_path / "mine"
@@ -173,17 +174,17 @@ def test_the_readmes_benchmark_runs_as_it_stands(accelbench: Run, tmp_path: Path
     words = ("run", "saxpy", "--param", "n=1000", "--no-ceilings", "--device", "cpu")
     process = accelbench(*words, ACCELBENCH_PATH=str(folder))
     assert process.returncode == 0, process.stdout + process.stderr
-    assert "1 of 1 points measured and verified" in process.stdout
+    assert "1 of 1 points" in process.stdout
     wrong = example.replace("np.add(out, y, out=out)", "np.add(out, y, out=out), out.put(7, 5.0)")
     (folder / "saxpy.py").write_text(wrong, encoding="utf-8")
     process = accelbench(*words, ACCELBENCH_PATH=str(folder))
     assert process.returncode == 1
-    told = " ".join(process.stdout.split())
-    assert re.search(r"wrong answer: the formula on fresh inputs: .*expected -?[\d.]+ at \[7\], found 5\.0", told)
+    printed = " ".join(process.stdout.split())
+    assert re.search(r"expected -?[\d.]+ at \[7\], found 5\.0", printed)
 
 
 @pytest.mark.slow
-def test_the_benchmark_of_the_contributors_page_is_a_share_of_its_own_ceiling(accelbench: Run, tmp_path: Path) -> None:
+def test_the_benchmark_in_contributing_declares_its_ceilings(accelbench: Run, tmp_path: Path) -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     folder = tmp_path / "mine"
@@ -201,15 +202,13 @@ def test_the_benchmark_of_the_contributors_page_is_a_share_of_its_own_ceiling(ac
 
 @pytest.fixture(scope="module")
 def saxpy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The GPU kernel of the contributors' page in a folder that pytest adds to the kernels, with its test."""
+    """Write the GPU kernel in CONTRIBUTING and its test to a folder that pytest adds to the kernels."""
     code = [block for block in blocks("CONTRIBUTING.md", "python") if "saxpy" in block]
     folder = tmp_path_factory.mktemp("contributed")
     (folder / "saxpy").mkdir()
     places = (folder / "saxpy" / "__init__.py", folder / "saxpy" / "gpu_numba.py", folder / "test_saxpy.py")
     for place, text in zip(places, code, strict=True):
         place.write_text(text, encoding="utf-8")
-    simulated = (ROOT / "tests" / "kernels" / "simulated" / "conftest.py").read_text(encoding="utf-8")
-    (folder / "conftest.py").write_text(simulated, encoding="utf-8")
     (folder / "added.py").write_text(f"from accelbench import kernels\nkernels.__path__.append({str(folder)!r})\n")
     return folder
 
@@ -223,11 +222,12 @@ def with_saxpy(saxpy: Path, *words: str, **changes: str) -> subprocess.Completed
 
 
 @pytest.mark.slow
-def test_the_gpu_kernel_of_the_contributors_page_passes_its_test_in_the_simulator(saxpy: Path) -> None:
+@pytest.mark.needs("g++")
+def test_the_gpu_kernel_of_the_contributors_page_passes_its_test(saxpy: Path) -> None:
     words = ("-m", "pytest", "-q", "-p", "added", "-p", "no:cacheprovider", "--rootdir", str(saxpy), str(saxpy))
-    process = with_saxpy(saxpy, *words, NUMBA_ENABLE_CUDASIM="1")
+    process = with_saxpy(saxpy, *words)
     assert process.returncode == 0, process.stdout + process.stderr
-    assert re.search(r"\b3 passed", process.stdout)
+    assert re.search(r"\b2 passed", process.stdout)
 
 
 COMPILE = """
@@ -247,13 +247,13 @@ print(*declared.axes_on("gpu")["impl"], *(point["n"] for point in declared.small
 
 
 @pytest.mark.slow
-def test_the_gpu_kernel_of_the_contributors_page_is_found_and_compiles(saxpy: Path) -> None:
+def test_the_gpu_kernel_in_contributing_is_found_and_compiles(saxpy: Path) -> None:
     process = with_saxpy(saxpy, "-c", COMPILE)
     assert process.returncode == 0, process.stderr
     assert process.stdout.split() == ["numba", "1000"]
 
 
-def test_the_documentation_and_own_files_import_public_names_from_the_package_alone() -> None:
+def test_documentation_and_user_files_import_public_names_from_the_package_only() -> None:
     code = [*blocks("CONTRIBUTING.md", "python"), *blocks("docs/guide.md", "python")]
     code += [file.read_text(encoding="utf-8") for file in (ROOT / "tests/fixtures/own_benchmarks").rglob("*.py")]
     places = {name: place for place, names in accelbench._PLACES.items() for name in names}
@@ -268,7 +268,7 @@ def test_the_documentation_and_own_files_import_public_names_from_the_package_al
     assert [(module, name) for module, name in imported if module == f"accelbench.{places.get(name)}"] == []
 
 
-def test_every_link_of_the_pages_leads_to_something() -> None:
+def test_every_link_in_the_pages_is_valid() -> None:
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("containers/**/*.md")]
     assert len(pages) > 5
     for page in pages:

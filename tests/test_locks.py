@@ -1,4 +1,4 @@
-"""The images are built of one base by its digest, and of packages by their hashes: those of the pinned sets."""
+"""Tests of the images' locks: one base image by digest, and the packages of the pinned sets by hash."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.conftest import ROOT
 
 IMAGES = ("cpu", "gpu", "tpu")
 UNUSED = {"libclang", "duckdb"}
-"""The packages that no image has: nothing that measures loads them."""
+"""Pinned packages that are not in the images, because measuring does not load them."""
 IMAGE_PYTHON = {"python_version": "3.11", "python_full_version": "3.11.2"}
-"""The interpreter of the images, for which markers are evaluated."""
+"""Environment markers of the images' interpreter."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def pins(name: str) -> dict[str, str]:
-    """The version of each package of a pinned set, on the images' Python."""
+    """Return the version of each package of a pinned set, on the images' Python."""
     lines = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
     found = map(Requirement, lines[1:])
     return {
@@ -31,7 +31,7 @@ def pins(name: str) -> dict[str, str]:
 
 
 def locked(name: str) -> dict[str, tuple[str, int]]:
-    """Each package of a lock, its version, and the number of files that it may be installed from."""
+    """Return the version and the number of file hashes of each package in a lock."""
     text = (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8")
     entries = re.findall(r"^(\S+)==(\S+) \\((?:\n +--hash=sha256:[0-9a-f]{64}(?: \\)?)+)$", text, re.MULTILINE)
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
@@ -39,8 +39,8 @@ def locked(name: str) -> dict[str, tuple[str, int]]:
     return {canonicalize_name(package): (version, hashes.count("--hash")) for package, version, hashes in entries}
 
 
-def missing(asked: list[str], versions: dict[str, str]) -> list[str]:
-    found = [one for one in map(Requirement, asked) if one.marker is None or one.marker.evaluate(IMAGE_PYTHON)]
+def missing(required: list[str], versions: dict[str, str]) -> list[str]:
+    found = [one for one in map(Requirement, required) if one.marker is None or one.marker.evaluate(IMAGE_PYTHON)]
     return [
         str(one)
         for one in found
@@ -56,23 +56,23 @@ def test_a_lock_has_each_package_of_its_set_in_the_same_version(name: str) -> No
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_a_lock_has_what_the_project_asks_for(name: str) -> None:
-    asked = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"][name]
-    assert missing(asked, {package: version for package, (version, _) in locked(name).items()}) == []
+def test_a_lock_satisfies_the_projects_requirements(name: str) -> None:
+    required = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"][name]
+    assert missing(required, {package: version for package, (version, _) in locked(name).items()}) == []
 
 
 @pytest.mark.parametrize("name", ["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev"])
-def test_the_pinned_sets_have_what_the_project_asks_for(name: str) -> None:
-    asked = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"][name]
-    assert missing(asked, pins(name)) == []
+def test_the_pinned_sets_satisfy_the_projects_requirements(name: str) -> None:
+    required = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"][name]
+    assert missing(required, pins(name)) == []
 
 
-def test_the_lock_of_the_tool_that_lists_an_images_packages_has_it() -> None:
-    versions = {package: version for package, (version, _) in locked("sbom").items()}
-    assert missing(PROJECT["dependency-groups"]["sbom"], versions) == []
+def test_the_lock_of_the_build_tools_satisfies_their_requirements() -> None:
+    versions = {package: version for package, (version, _) in locked("tools").items()}
+    assert missing(PROJECT["dependency-groups"]["image-tools"], versions) == []
 
 
-def test_no_set_names_a_registry() -> None:
+def test_no_set_contains_an_index_address() -> None:
     for path in (ROOT / "requirements").iterdir():
         if path.suffix in (".txt", ".lock"):
             assert not re.search(r"https?:|index-url|find-links", path.read_text(encoding="utf-8")), path.name

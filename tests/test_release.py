@@ -1,4 +1,4 @@
-"""What a release says of itself: one version everywhere, types for those who import it, and pages that are current."""
+"""Tests of release metadata: consistent version, type information, and current generated pages."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ PACKAGES = ("accelbench", "kernels", "profiling", "workloads")
         ("containers/Dockerfile", r'image\.version="(.*)"'),
     ],
 )
-def test_every_file_names_the_same_version(file: str, pattern: str) -> None:
+def test_every_file_has_the_same_version(file: str, pattern: str) -> None:
     found = re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
     assert found
     assert found[1] == __version__
 
 
-def test_each_package_says_that_it_is_typed() -> None:
+def test_each_package_is_marked_as_typed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "py.typed" in project["tool"]["setuptools"]["package-data"]["*"]
     assert all((ROOT / package / "py.typed").is_file() for package in PACKAGES)
 
 
 @pytest.mark.parametrize("package", PACKAGES[1:])
-def test_the_folders_are_packages_of_accelbench_alone(package: str) -> None:
+def test_the_folders_are_importable_as_subpackages_only(package: str) -> None:
     for module, status in ((f"accelbench.{package}", 0), (package, 1)):
         process = subprocess.run([sys.executable, "-c", f"import {module}"], cwd=ROOT, capture_output=True, text=True)
         assert process.returncode == status, process.stderr
     assert f"accelbench.{package}" in process.stderr
 
 
-def test_the_page_of_the_records_is_what_their_models_say() -> None:
+def test_the_records_page_is_current() -> None:
     process = subprocess.run(
         [sys.executable, "docs/records.py"], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True
     )
@@ -56,7 +56,7 @@ def test_the_page_of_the_records_is_what_their_models_say() -> None:
     assert all(f"| `{name}` |" in written for name in Record.model_fields)
 
 
-def test_a_checkout_without_symbolic_links_is_one_line(tmp_path: Path) -> None:
+def test_a_checkout_without_symbolic_links_is_an_error_of_one_line(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "accelbench", tmp_path / "accelbench", ignore=lambda folder, names: PACKAGES)
     for package in PACKAGES[1:]:
         (tmp_path / "accelbench" / package).write_text(f"../{package}")

@@ -1,4 +1,4 @@
-"""The package as pip installs it: a wheel in an environment of its own, used from a folder outside the sources."""
+"""Tests of the installed package: a wheel in a separate environment, used from outside the sources."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def uv(*words: str | Path, cwd: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of these sources, built of a copy: setuptools leaves files where it builds."""
+    """Build a wheel from a copy of the sources, because setuptools leaves files in the source folder."""
     sources = tmp_path_factory.mktemp("sources")
     for folder in FOLDERS:
         skipped = shutil.ignore_patterns("__pycache__")
@@ -45,7 +45,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Installed:
-    """An environment with the wheel, and with what it depends on from the environment of the tests."""
+    """An environment with the wheel, and with links to the dependencies in the environment of the tests."""
 
     def __init__(self, folder: Path, wheel: Path, without: tuple[str, ...] = ()) -> None:
         venv.create(folder / "venv", with_pip=False)
@@ -58,11 +58,11 @@ class Installed:
                 if entry.name not in without and not (dependencies / entry.name).exists():
                     (dependencies / entry.name).symlink_to(entry)
         (site,) = (folder / "venv").glob("lib/python*/site-packages")
-        # What a path file names is behind the wheel, and path files there, as that of an editable install, do nothing.
+        # Packages in this folder come after the wheel, and path files in it (of editable installs) have no effect.
         (site / "dependencies.pth").write_text(f"{dependencies}\n", encoding="utf-8")
 
     def run(self, line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run a command line of a POSIX shell as it stands, where `accelbench` is that of this environment."""
+        """Run a shell command line with this environment's `accelbench` on PATH."""
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ACCELBENCH_PATH")}
         path = os.pathsep.join([str(self.bin), os.environ["PATH"]])
         return subprocess.run(
@@ -81,12 +81,12 @@ def without_frameworks(tmp_path_factory: pytest.TempPathFactory, wheel: Path) ->
 
 
 def printed_in_readme(line: str) -> str:
-    """The command line, which the README has as it stands."""
+    """Return the command line after checking that the README contains it."""
     assert f"`{line}`" in README or f"\n{line}\n" in README, line
     return line
 
 
-def test_what_is_run_is_the_wheel(installed: Installed, tmp_path: Path) -> None:
+def test_the_wheels_packages_are_imported(installed: Installed, tmp_path: Path) -> None:
     code = f"import {', '.join(PACKAGES)}; print(*(p.__path__[0] for p in ({', '.join(PACKAGES)})))"
     found = installed.run(f'python -c "{code}"', tmp_path)
     assert found.stdout.split() == [
@@ -105,27 +105,27 @@ def test_the_wheel_has_one_package(wheel: Path) -> None:
         assert expected <= set(names)
 
 
-def test_the_readmes_own_benchmark_is_measured_as_printed(installed: Installed, tmp_path: Path) -> None:
+def test_the_readmes_custom_benchmark_is_measured(installed: Installed, tmp_path: Path) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     (tmp_path / "FOLDER").mkdir()
     (tmp_path / "FOLDER" / "saxpy.py").write_text(example, encoding="utf-8")
-    (tmp_path / "accelbench.toml").write_text("[run]\nmax-seconds = 0.3\n", encoding="utf-8")
+    (tmp_path / "accelbench.toml").write_text("[run]\nmax-seconds = 0.1\npatience = 0\nrounds = 1\n", encoding="utf-8")
     process = installed.run(printed_in_readme("ACCELBENCH_PATH=FOLDER accelbench run saxpy"), tmp_path)
     assert process.returncode == 0, process.stdout + process.stderr
     (run,) = (tmp_path / "runs").glob("*-saxpy-*")
     measured = [(record["point"]["benchmark"], record["status"]) for record in records(run)]
-    assert sorted(measured) == [("saxpy", "measured"), ("stream", "measured"), ("stream", "measured")]
+    assert sorted(measured) == [("saxpy", "measured")] + [("stream", "measured")] * 2
     assert "saxpy" in (run / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("line", ["accelbench --help", "accelbench peaks"])
-def test_a_short_command_of_the_readme_does_as_printed(line: str, installed: Installed, tmp_path: Path) -> None:
+def test_a_short_command_in_the_readme_works(line: str, installed: Installed, tmp_path: Path) -> None:
     process = installed.run(printed_in_readme(line), tmp_path)
     assert (process.returncode, process.stderr) == (0, "")
     assert process.stdout
 
 
-def test_the_readmes_comparison_and_history_of_stored_runs_do_as_printed(installed: Installed, tmp_path: Path) -> None:
+def test_the_readmes_commands_for_comparison_and_history_work(installed: Installed, tmp_path: Path) -> None:
     for side, seconds in (("before", 1e-3), ("after", 2e-3)):
         for number in (1, 2, 3):
             name = f"{side}-{number}"
@@ -138,7 +138,7 @@ def test_the_readmes_comparison_and_history_of_stored_runs_do_as_printed(install
     assert history.returncode == 0, history.stderr
 
 
-def test_the_readmes_dry_run_marks_the_trainings_that_lack_their_framework(
+def test_the_readmes_dry_run_marks_training_workloads_without_their_framework(
     installed: Installed, without_frameworks: Installed, tmp_path: Path
 ) -> None:
     line = printed_in_readme("accelbench run --dry-run")
@@ -146,19 +146,19 @@ def test_the_readmes_dry_run_marks_the_trainings_that_lack_their_framework(
     assert process.returncode == 0, process.stderr
     marked = [point.split()[0] for point in process.stdout.splitlines() if point.endswith(", would be skipped")]
     assert marked == ["cnn-mnist"]
-    assert "TensorFlow is not installed: pip install 'accelbench[cpu]'" in process.stdout
+    assert "pip install 'accelbench[cpu]'" in process.stdout
     assert "skipped" not in installed.run(f"{line} --device cpu", tmp_path).stdout
 
 
 @pytest.mark.parametrize(
     ("words", "extra"), [("", "cpu"), ("--backend torch", "torch"), ("--backend jax", "jax")], ids=str
 )
-def test_a_training_without_its_framework_is_refused_with_an_extra_that_the_wheel_has(
+def test_a_training_workload_without_its_framework_is_rejected_with_an_existing_extra(
     words: str, extra: str, without_frameworks: Installed, tmp_path: Path
 ) -> None:
     process = without_frameworks.run(f"accelbench run cnn-mnist --device cpu {words}", tmp_path)
     assert (process.returncode, process.stdout) == (2, "")
-    assert re.findall(r"is not installed: pip install 'accelbench\[(\w+)\]'", process.stderr) == [extra]
+    assert re.findall(r"pip install 'accelbench\[(\w+)\]'", process.stderr) == [extra]
     script = "from importlib.metadata import metadata; print(*metadata('accelbench').get_all('Provides-Extra'))"
     assert extra in without_frameworks.run(f'python -c "{script}"', tmp_path).stdout.split()
     assert not (tmp_path / "runs").exists()

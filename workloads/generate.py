@@ -8,7 +8,7 @@ The two phases of inference have different limits (R. Pope et al., "Efficiently 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from accelbench.profiling.benchmark import Task, Values, axis, benchmark
@@ -46,7 +46,7 @@ AXES: Mapping[str, Values | Mapping[str, Values]] = {
     axes=AXES,
     choices={"size": tuple(SIZES), "precision": tuple(UNITS)},
     limits={"context": (1, 1 << 17), "new": (1, 1 << 17)},
-    figure="items",
+    metric="items",
     bound=lambda point: PHASES[point["phase"]],
     dtype=axis("precision"),
     backends=BACKENDS,
@@ -67,19 +67,19 @@ def generate(point: Point) -> Task:
 
     from keras import ops
 
-    from accelbench.workloads.language.cached import Generator, spread_weights
+    from accelbench.workloads.language.cached import Generator, spread_weights, without_cache
     from accelbench.workloads.language.decoder import decoder
 
     model = decoder(size, generation.length)
     spread_weights(model)
-    generator = Generator(model, generation)
+    generator, reference = Generator(model, generation), without_cache(model)
     rng = point.rng()
 
     def draw() -> Any:
         return rng.integers(0, VOCABULARY, (generation.batch, generation.context)).astype("int32")
 
     def verify() -> Verification:
-        return verify_generated(model, generator, draw(), precision)
+        return verify_generated(reference, generator, draw(), precision)
 
     prompt = ops.convert_to_tensor(draw())
     first = generator.prefill(prompt, generator.cache())
@@ -112,11 +112,11 @@ def require_room(point: Point, generation: Generation) -> None:
         require_memory(generation.bytes * SHARE, gpu_backend().free_memory())
 
 
-def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) -> Verification:
-    """Generate from prompts (batch, context), and compare all scores with the model without a cache.
+def verify_generated(reference: Callable[[Any], Any], generator: Any, prompt: Any, precision: str) -> Verification:
+    """Generate from prompts (batch, context), and compare all scores with `reference`, the model without a cache.
 
-    The model without a cache receives the prompts and the generated tokens. Rounding may swap two tokens of nearly
-    equal score, so a chosen token passes if its score is close to the highest one.
+    The reference receives the prompts and the generated tokens, one sequence at a time. Rounding may swap two tokens of
+    nearly equal score, so a chosen token passes if its score is close to the highest one.
     """
     import numpy as np
     from keras import ops
@@ -127,7 +127,9 @@ def verify_generated(model: Any, generator: Any, prompt: Any, precision: str) ->
     parts = first, generator.decode(first.tokens, first.cache)
     tokens, scores = (np.concatenate([ops.convert_to_numpy(part[index]) for part in parts], axis=1) for index in (0, 1))
     whole = np.concatenate([prompt, tokens[:, :-1]], axis=1)
-    expected = model.predict(whole, batch_size=1, verbose=0)[:, prompt.shape[1] - 1 :]
+    sequences = np.split(whole, len(whole))
+    scored = [ops.convert_to_numpy(reference(ops.convert_to_tensor(sequence))) for sequence in sequences]
+    expected = np.concatenate(scored)[:, prompt.shape[1] - 1 :]
     chosen = np.take_along_axis(expected, tokens[:, :, None], axis=-1)
     found = np.concatenate([scores, chosen], axis=-1)
     spread = float(expected.std())

@@ -1,7 +1,6 @@
-"""The commands that a user types: each file here declares that of its name, as `command`; what they share is here.
+"""Commands of the command line: the module NAME defines the command NAME as `command`; common options are here.
 
-The help of `accelbench` imports every file: at its top a file imports click and what is as light, and the rest where it
-is used.
+Heavy imports are inside the functions.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ class BoundedNumber(click.FloatRange):
     """Number within bounds; NaN is rejected."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number; a usage error for anything else."""
+        """Return the number; raise a usage error for an invalid one."""
         number: float = super().convert(value, param, ctx)
         if math.isnan(number):
-            self.fail(f"{value!r} is no number", param, ctx)
+            self.fail(f"{value!r} is not a number", param, ctx)
         return number
 
 
@@ -38,27 +37,27 @@ class SuggestingChoice(click.Choice[str]):
     """Choice that suggests the nearest valid word in its error message."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """Return what is wrong, with the word that was probably meant."""
+        """Return the error message with a suggestion."""
         wrong = super().get_invalid_choice_message(value, ctx)
         return wrong.removesuffix(".") + (did_you_mean(str(value), self.choices) or ".")
 
 
 def complete_benchmark(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Return the benchmarks that a word on the command line may become."""
+    """Return the benchmark names with the prefix `begun`, for shell completion."""
     from accelbench.execution.plan import discover
 
     return [name for name in discover() if name.startswith(begun)]
 
 
 def complete_suite(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Return the suites that a word on the command line may become."""
+    """Return the suite names with the prefix `begun`, for shell completion."""
     from accelbench.execution.suite import suite_names
 
     return [name for name in suite_names() if name.startswith(begun)]
 
 
 def complete_run(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Return the stored runs that a word on the command line may become, by their paths."""
+    """Return the paths of stored runs with the prefix `begun`, for shell completion."""
     from accelbench.execution.store import RUNS
 
     found = ["latest", *sorted(str(path.parent) for path in RUNS.glob("*/run.json"))]
@@ -70,22 +69,22 @@ DEVICE_OPTION = click.option(
     type=SuggestingChoice(["auto", *kinds()]),
     default="auto",
     show_default=True,
-    help="Where to measure; auto: the best there is.",
+    help="Device to measure; auto selects the best available.",
 )
 BACKEND_OPTION = click.option(
     "--backend",
     type=SuggestingChoice(["tensorflow", "jax", "torch"]),
-    help="The framework under Keras. Default: the first installed of them.",
+    help="Keras backend. Default: the first installed.",
 )
 OUT_OPTION = click.option(
-    "--out", type=click.Path(path_type=Path), help="The run's directory, new or empty. Default: runs/<run-id>."
+    "--out", type=click.Path(path_type=Path), help="Run directory, new or empty. Default: runs/<run-id>."
 )
 
 TRUSTED_NETWORK_OPTION = click.option(
     "--trusted-network",
     is_flag=True,
-    help="Train by TensorFlow's servers (multiworker, parameter-server), though whoever reaches this host's ports can "
-    "then read and write your files.",
+    help="Permit TensorFlow's unauthenticated servers (strategies multiworker, parameter-server). Anyone who can "
+    "connect to this host's ports can then read and write your files.",
 )
 
 
@@ -95,23 +94,25 @@ FORMAT_OPTION = click.option(
     type=SuggestingChoice(FORMATS),
     default="table",
     show_default=True,
-    help="For people, or for programs; what is for programs is all that goes to standard output.",
+    help="Output format; with any other than table, standard output contains only the document.",
 )
 QUIET_OPTION = click.option(
-    "--quiet", is_flag=True, help="Print only how it ended, what failed, and where the report is."
+    "--quiet", is_flag=True, help="Print only the outcome, the failures and the path of the report."
 )
-VERBOSE_OPTION = click.option("--verbose", is_flag=True, help="Print all there is of each training, not a line.")
+VERBOSE_OPTION = click.option(
+    "--verbose", is_flag=True, help="Print all details of training workloads instead of one line each."
+)
 
 
 def console(stderr: bool = False, verbose: bool = False, quiet: bool = False) -> PlainConsole:
-    """Return the console that a command prints to."""
+    """Return the console of a command."""
     from accelbench.output.console import PlainConsole
 
     return PlainConsole(stderr=stderr, verbose=verbose, quiet=quiet)
 
 
-def say_for_programs(store: RunStore, command: str, form: DocumentFormat) -> None:
-    """Print what a command measured in a format for programs; nothing more where people have its table already."""
+def print_document(store: RunStore, command: str, form: DocumentFormat) -> None:
+    """Print the run as a document in the given format; nothing for `table`, which is already printed."""
     if form == "table":
         return
     from accelbench.output.console import say
@@ -122,7 +123,7 @@ def say_for_programs(store: RunStore, command: str, form: DocumentFormat) -> Non
 
 
 def find_device(name: str) -> Device:
-    """Return the device that is meant by a word of `--device`; UserError where it is not there."""
+    """Return the device selected by `--device`; raise UserError if it is not available."""
     from accelbench.profiling import devices
 
     try:

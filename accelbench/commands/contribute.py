@@ -1,4 +1,4 @@
-"""The command `contribute`."""
+"""Command `contribute`: store the results of a run as references."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def command(run: str) -> None:
     store = open_directory(run)
     path, count = contribute(store.info(), store.points(), store.path.parent)
     if not count:
-        raise UserError(f"{store.path} has no rate that nothing disturbed: {path} has none of it")
-    say(f"{path} has {counted(count, 'figure')} of {store.path.name}")
+        raise UserError(f"{store.path} has no rate without noise: nothing was written to {path}")
+    say(f"{path} has {counted(count, 'result')} of {store.path.name}")

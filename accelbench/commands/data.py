@@ -1,4 +1,4 @@
-"""The command `data`: list, fetch and verify data sets."""
+"""Command `data`: list, fetch and verify data sets."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ EXIT_CORRUPT = 1
 
 @click.group()
 def command() -> None:
-    """List, fetch and verify the data sets that workloads train on."""
+    """List, fetch and verify the data sets of training workloads."""
 
 
 @command.command("list")
 def list_sets() -> None:
-    """List the data sets, their licences, and which are here."""
+    """List the data sets with size, licence and local state."""
     from accelbench.workloads.data.fetch import state
     from accelbench.workloads.data.sources import OWN_FOLDERS, SOURCES
 
     output = console()
     for source in SOURCES.values():
-        size = f"{source.size / 1e6:,.1f} MB" if source.size else "size not stated"
+        size = f"{source.size / 1e6:,.1f} MB" if source.size else "size unknown"
         here = state(source, read=False)
         without = "" if here.word == "complete" else f"; without it: {source.offline}"
         _print_entry(output, source.name, f"{source.title}; {size}; {source.licence}", f"{here.detail}{without}")
     for own in OWN_FOLDERS.values():
-        what, here_or_not = f"images of your own: {own.layout}", f"{_where(own)}; without it: {own.offline}"
+        what, here_or_not = f"your own images: {own.layout}", f"{_where(own)}; without it: {own.offline}"
         _print_entry(output, own.name, what, here_or_not)
 
 
@@ -52,7 +52,7 @@ def _where(own: OwnFolder) -> str:
     from accelbench.workloads.data import DataError
 
     try:
-        return str(own.path) if own.path.is_dir() else f"not here: put them into {own.path}"
+        return str(own.path) if own.path.is_dir() else f"missing: put the images into {own.path}"
     except (DataError, OSError) as error:
         return str(error)
 
@@ -64,12 +64,12 @@ def _where(own: OwnFolder) -> str:
     "given",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Take this file, or what is in this folder, instead of downloading it; may be given for each file of a set.",
+    help="Local file, or folder with the files, to use instead of a download; may be repeated.",
 )
 def fetch_set(name: str, given: tuple[Path, ...]) -> None:
-    """Fetch a data set, checked by its SHA-256; measuring itself never uses the network.
+    """Download a data set and verify its SHA-256. Measurements never use the network.
 
-    An interrupted download is continued. Data is stored in $ACCELBENCH_DATA, else in the user's cache folder.
+    An interrupted download is resumed. Data is stored in $ACCELBENCH_DATA, by default in the user's cache folder.
     """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -93,29 +93,29 @@ def fetch_set(name: str, given: tuple[Path, ...]) -> None:
             tasks[what] = bar.add_task(what, completed=done)
         bar.update(tasks[what], completed=done, total=total)
 
-    with _refused_in_one_line(), bar:
+    with _data_error_as_user_error(), bar:
         path = fetch(name, given, show)
-    say(f"{name} is at {path}")
+    say(f"{name} is in {path}")
 
 
 @command.command("verify")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def verify_sets(names: tuple[str, ...]) -> int:
-    """Check the fetched sets, or the named ones, and list corrupt files and files that are no part of a set.
+    """Verify the fetched data sets, or the named ones: list corrupt files and files that do not belong to a set.
 
-    Exit status 1 if there is any. Every byte is read, also of archives that are still there: their sums are published.
+    Every byte is read, including kept archives, which have published checksums. Exit status 1 for any problem.
     """
     from rich.text import Text
 
     from accelbench.workloads.data.fetch import find, state
     from accelbench.workloads.data.sources import SOURCES
 
-    with _refused_in_one_line():
+    with _data_error_as_user_error():
         sources = [find(name) for name in names] if names else list(SOURCES.values())
     output, failed = console(), False
     for source in sources:
         found = state(source)
-        # A set that was named has to be here; one that was not named need not be.
+        # A missing data set is an error only if it was named.
         failed |= found.word != "complete" and (found.word != "absent" or bool(names))
         colour = {"complete": "green", "extended": "yellow", "absent": "dim"}.get(found.word, "bold red")
         output.print(Text.assemble(f"{source.name:6} ", (found.word, colour), f": {found.detail}"), soft_wrap=True)
@@ -123,8 +123,8 @@ def verify_sets(names: tuple[str, ...]) -> int:
 
 
 @contextmanager
-def _refused_in_one_line() -> Iterator[None]:
-    """Tell a data set that cannot be had as any other wrong use is told."""
+def _data_error_as_user_error() -> Iterator[None]:
+    """Convert `DataError` to `UserError`."""
     from accelbench.workloads.data import DataError
 
     try:

@@ -1,4 +1,4 @@
-"""The command `doctor`."""
+"""Command `doctor`: check this machine for measurements."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from accelbench.export.document import DocumentFormat
 @click.command()
 @FORMAT_OPTION
 def command(form: DocumentFormat) -> None:
-    """Tell what this machine has, what is missing for good measurements, and how to mend it."""
-    from accelbench.doctor import document_of_checks, examine, render_doctor
+    """Check this machine: devices, missing software, sources of noise, and the command that fixes each problem."""
+    from accelbench.doctor import checks, document_of_checks, examine, render_doctor
     from accelbench.execution.store import RUNS
     from accelbench.output.console import say
     from accelbench.profiling.machine.environment.collect import collect
 
-    environment, checks = collect(), examine(RUNS)
+    environment, found = collect(), checks(runs=RUNS)
     if form == "table":
-        render_doctor(environment, checks, console())
+        render_doctor(environment, found, console())
     else:
-        say(document_of_checks(environment, checks).write(form))
+        say(document_of_checks(environment, examine(found)).write(form))

@@ -1,4 +1,4 @@
-"""The command `export`."""
+"""Command `export`: write a run in the format of another program."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from accelbench.errors import UserError
 
 @click.command()
 @click.argument("run", metavar="[RUN]", default="latest", shell_complete=complete_run)
-@click.option("--openmetrics", is_flag=True, help="For Prometheus and Grafana.")
+@click.option("--openmetrics", is_flag=True, help="Write OpenMetrics text, for Prometheus and Grafana.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.prom",
-    help="The file to write; a reader finds it whole. Default: standard output.",
+    help="File to write, replaced atomically. Default: standard output.",
 )
 def command(run: str, openmetrics: bool, out: Path | None) -> None:
-    """Write a run for another program: with --openmetrics as a text that node_exporter's text file collector reads.
+    """Export a run: with --openmetrics as text for the textfile collector of node_exporter.
 
-    RUN is the latest run, unless another is named.
+    The default of RUN is the latest run.
     """
     from accelbench.output.atomic_file import write_atomically
     from accelbench.output.console import say
@@ -32,12 +32,15 @@ def command(run: str, openmetrics: bool, out: Path | None) -> None:
 
     if not openmetrics:
         raise UserError(
-            "say what to write: --openmetrics; 'accelbench report --format' writes JSON, Markdown and JUnit"
+            "no format given: use --openmetrics, or 'accelbench report --format' for JSON, Markdown and JUnit"
         )
     found = Run.of(open_run(run))
     text = written(found)
     if found.left_out.points:
-        say(f"{len(found.left_out.points):,} points of this large run are in its records.csv alone", stderr=True)
+        say(
+            f"{len(found.left_out.points):,} points of this large run are left out; records.csv has all points",
+            stderr=True,
+        )
     if out is None:
         say(text.rstrip())
     else:

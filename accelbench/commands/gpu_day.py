@@ -1,4 +1,4 @@
-"""The command `gpu-day`: its options, read into what the day takes."""
+"""Command `gpu-day`: all measurements of a GPU in stages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accelbench.settings.limits import MOST_MIB, MOST_SECONDS
 
 
 @click.command()
-@click.option("--stages", metavar="A,B", help="Only these stages, in this order. Default: all of them.")
+@click.option("--stages", metavar="A,B", help="Only these stages, in this order. Default: all.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -23,12 +23,22 @@ from accelbench.settings.limits import MOST_MIB, MOST_SECONDS
     help="Output directory. An existing one is resumed.",
 )
 @click.option(
-    "--budget", type=BoundedNumber(120, MOST_SECONDS), metavar="SECONDS", help="For all of it: the figures first."
+    "--budget",
+    type=BoundedNumber(120, MOST_SECONDS),
+    metavar="SECONDS",
+    help="Total time; results have priority over tests.",
 )
-@click.option("--limit", "limits", multiple=True, metavar="STAGE=SECONDS", help="The time that a stage gets at most.")
-@click.option("--suite", "suites", multiple=True, metavar="STAGE=NAME|FILE", help="Another suite for a stage.")
-@click.option("--again", multiple=True, metavar="STAGE", help="Repeat a stage that is finished.")
-@click.option("--part-size", type=BoundedNumber(0.01, MOST_MIB), metavar="MIB", help="Cut the pack into such files.")
+@click.option("--limit", "limits", multiple=True, metavar="STAGE=SECONDS", help="Time limit of a stage.")
+@click.option(
+    "--suite", "suites", multiple=True, metavar="STAGE=NAME|FILE", help="Suite of a stage, instead of the default."
+)
+@click.option("--again", multiple=True, metavar="STAGE", help="Repeat a finished stage.")
+@click.option(
+    "--part-size",
+    type=BoundedNumber(0.01, MOST_MIB),
+    metavar="MIB",
+    help="Split the bundle into files of at most this size.",
+)
 def command(
     stages: str | None,
     out: Path,
@@ -38,17 +48,19 @@ def command(
     again: tuple[str, ...],
     part_size: float | None,
 ) -> int:
-    """Take all figures of this GPU in half an hour, or in a budget: probe, tests, kernels, trainings, sanitizer.
+    """Measure this GPU in half an hour or in a time budget: probe, tests, kernels, training workloads, sanitizer.
 
-    The same command goes on where it stopped, by time, Ctrl-C or a failure of the machine. It ends with a table and a
-    pack of all runs; exit status 1 if a stage failed or is not finished, 2 if there is no GPU.
+    Repeat the command to resume after a time limit, Ctrl-C or a crash. It prints a table and writes a bundle of all
+    runs. Exit status 1 if a stage failed or is unfinished, 2 if there is no GPU.
     """
     from accelbench.execution.cluster import find_cluster
     from accelbench.gpu_day.day import DayOptions, run_day
     from accelbench.gpu_day.stages import DayPlan
 
     if cluster := find_cluster(os.environ):
-        raise UserError(f"gpu-day is for one process, and {cluster.launcher} started {cluster.size}: srun --ntasks=1")
+        raise UserError(
+            f"gpu-day needs a single process, and {cluster.launcher} started {cluster.size}: use srun --ntasks=1"
+        )
     options = DayOptions(
         stages=[name.strip() for name in stages.split(",")] if stages else (),
         budget=budget,
@@ -61,7 +73,7 @@ def command(
 
 
 def _card() -> str:
-    """Return the name and hashed number of the GPU that is measured; UserError where there is none."""
+    """Return the name and the hashed UUID of the GPU; raise UserError if there is none."""
     from accelbench.profiling.devices import DeviceMissing, gpu_backend
 
     backend = gpu_backend()
@@ -74,14 +86,14 @@ def _card() -> str:
 
 
 def _pairs(words: tuple[str, ...], option: str) -> list[tuple[str, str]]:
-    """Return the stage and the value of each word."""
+    """Return the stage and value of each argument STAGE=VALUE."""
     for word in words:
         if "=" not in word:
-            raise UserError(f"{option} {word!r} is not of the form STAGE=VALUE")
+            raise UserError(f"{option} {word!r} must have the form STAGE=VALUE")
     return [(stage, value) for stage, _, value in (word.partition("=") for word in words)]
 
 
 def _seconds(text: str) -> float:
     if not re.fullmatch(r"\d+(\.\d+)?", text) or float(text) > MOST_SECONDS:
-        raise UserError(f"--limit: {text!r} is no number of seconds within a week")
+        raise UserError(f"--limit: {text!r} must be a number of seconds, at most a week")
     return float(text)

@@ -1,4 +1,4 @@
-"""The command `history`."""
+"""Command `history`: results of stored runs over time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from accelbench.export.document import DocumentFormat
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[BENCHMARK | FOLDER]...")
-@click.option("--machine", metavar="NAME", help="Only machines whose description holds this name: a CPU, a card.")
+@click.option(
+    "--machine", metavar="NAME", help="Only machines with this text in their description, such as a CPU or GPU model."
+)
 @FORMAT_OPTION
 def command(words: tuple[str, ...], machine: str | None, form: DocumentFormat) -> None:
-    """Show the points of stored runs over time: their spread from run to run, drifts, and when their speed changed.
+    """Show the points of stored runs over time: run-to-run spread, drifts and changes of speed.
 
-    The runs are those in the folders and packs named, by default those under `runs`.
+    Each FOLDER is a folder or bundle of runs. Default: runs.
     """
     from pathlib import Path
 
@@ -33,19 +35,21 @@ def command(words: tuple[str, ...], machine: str | None, form: DocumentFormat) -
     benchmarks = [word for word in words if word not in folders]
     stores = [store for folder in folders for store in find_runs(folder)] if folders else stored_runs(RUNS)
     if not stores:
-        raise UserError(f"there is no run under {RUNS}: 'accelbench run' makes one")
+        raise UserError(f"no run under {RUNS}: start one with 'accelbench run'")
     past = read_past(stores)
     machines = {run.machine for run in past.runs}
     wanted = {name for name in machines if machine is None or is_called(name, machine)}
     if machine and not wanted:
-        raise UserError(f"no run is of a machine called {machine!r}: there are {'; '.join(sorted(machines)) or 'none'}")
+        raise UserError(f"no run of a machine {machine!r} (available: {'; '.join(sorted(machines)) or 'none'})")
     series = [one for one in series_of(past.runs) if one.machine in wanted]
     measured = {one.point.benchmark for one in series}
     if unknown := [name for name in benchmarks if name not in measured]:
-        there = ", ".join(sorted(measured)) or "nothing"
-        raise UserError(f"{', '.join(unknown)} is no folder, and was measured in none of these runs: they have {there}")
-    asked = [one for one in series if not benchmarks or one.point.benchmark in benchmarks]
+        available = ", ".join(sorted(measured)) or "none"
+        raise UserError(
+            f"{', '.join(unknown)}: neither a folder nor a benchmark of these runs (available: {available})"
+        )
+    selected = [one for one in series if not benchmarks or one.point.benchmark in benchmarks]
     if form == "table":
-        print_history(asked, past.passed_over, console())
+        print_history(selected, past.passed_over, console())
     else:
-        say(document_of_history(asked, past.passed_over).write(form))
+        say(document_of_history(selected, past.passed_over).write(form))

@@ -1,4 +1,4 @@
-"""The command `launch`: several ranks of a run on this host, each with its share of the cores."""
+"""Command `launch`: several ranks of a run on this host, each with an equal share of the cores."""
 
 from __future__ import annotations
 
@@ -17,38 +17,40 @@ import click
 from accelbench.errors import UserError
 
 COMMANDS = ("run", "resume")
-LAST_SECONDS = 10.0
-"""The time that the other ranks get to end, once rank 0 has ended."""
+EXIT_SECONDS = 10.0
+"""Seconds for the other ranks to exit after rank 0; then they are killed."""
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--procs", type=click.IntRange(1), default=2, show_default=True, help="Processes on each node.")
-@click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="Nodes that this host plays.")
+@click.option(
+    "--nodes", type=click.IntRange(1), default=1, show_default=True, help="Number of nodes to simulate on this host."
+)
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="run|resume [ARGUMENT]...")
 def command(procs: int, nodes: int, words: tuple[str, ...]) -> int:
-    """Run a command of accelbench in several processes of this host, which measure together.
+    """Run `run` or `resume` in several processes on this host, as the ranks of one run.
 
-    For trying out; on a cluster srun, mpirun and torchrun start them: 'srun -n 8 accelbench run …'.
+    Intended for tests. On a cluster, use srun, mpirun or torchrun: 'srun -n 8 accelbench run …'.
     """
     if words[0] not in COMMANDS:
-        raise UserError(f"accelbench launch starts {' or '.join(COMMANDS)}, not {words[0]!r}")
+        raise UserError(f"accelbench launch cannot start {words[0]!r} (choose {' or '.join(COMMANDS)})")
     return launch(words, procs, nodes)
 
 
 def launch(command: Sequence[str], procs: int, nodes: int) -> int:
     """Run the command in `procs` × `nodes` processes and return the exit status of rank 0.
 
-    What the others print has their number before it. All are in a network of their own, where this system allows one.
+    Output of the other ranks is prefixed by `[rank N]`. All processes are in an isolated network, if the system
+    permits one.
     """
     from accelbench.execution.cluster import COORDINATOR, LOCAL_RANK, LOCALHOST, RANK, RANKS
-    from accelbench.execution.own_network import leave_network
-    from accelbench.execution.secret import SECRET
-    from accelbench.profiling.child import module_command
+    from accelbench.execution.own_network import isolate_network
+    from accelbench.profiling.child import SECRET, module_command
     from accelbench.profiling.machine.placement import on_cpus
     from accelbench.profiling.ranks.channel import Address, free_port
 
     size = procs * nodes
-    leave_network()
+    isolate_network()
     secret = secrets.token_hex(32)
     coordinator = str(Address(LOCALHOST, free_port(LOCALHOST)))
     others = []
@@ -60,7 +62,7 @@ def launch(command: Sequence[str], procs: int, nodes: int) -> int:
             if rank == 0:
                 first = subprocess.Popen(arguments, env=os.environ | place)
                 break
-            # Ctrl-C reaches rank 0 alone, which ends the others.
+            # Ctrl-C reaches only rank 0, which ends the others.
             other = subprocess.Popen(
                 arguments,
                 env=os.environ | place,
@@ -79,17 +81,17 @@ def launch(command: Sequence[str], procs: int, nodes: int) -> int:
         status = first.wait()
     for other, printer in others:
         try:
-            other.wait(LAST_SECONDS)
+            other.wait(EXIT_SECONDS)
         except subprocess.TimeoutExpired:
             os.killpg(other.pid, signal.SIGKILL)
             other.wait()
-        # Python aborts at its end if a thread is still writing to stdout.
+        # Python aborts at exit if a thread is still writing to stdout.
         printer.join()
     return status if status >= 0 else 128 - status
 
 
 def share(rank: int, size: int, cores: Sequence[int]) -> Sequence[int]:
-    """Return the cores of one of so many ranks; all of them, if there is none for each."""
+    """Return the cores of one of `size` ranks; all cores if there are fewer cores than ranks."""
     each = len(cores) // size
     return cores[rank * each : (rank + 1) * each] or cores
 
@@ -103,13 +105,13 @@ def _print(rank: int, output: IO[str]) -> None:
 
 @contextmanager
 def _signals_passed_to(first: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass SIGTERM on to rank 0, which hears Ctrl-C by itself as one of the terminal's group."""
+    """Forward SIGTERM to rank 0, which receives Ctrl-C directly from the terminal."""
 
-    def pass_on(signum: int, frame: FrameType | None) -> None:
+    def forward(signum: int, frame: FrameType | None) -> None:
         if signum == signal.SIGTERM:
             first.send_signal(signum)
 
-    previous = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

@@ -1,9 +1,10 @@
-"""The command `list`: it imports no more than the declarations, and answers at once."""
+"""Command `list`: benchmarks and suites; imports only the declarations."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,9 +22,9 @@ INDENT = " " * 4
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[WORD]...")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(words: tuple[str, ...], as_json: bool) -> None:
-    """List the benchmarks with their axes, and the suites; with a WORD those whose name holds one."""
+    """List the benchmarks and suites; with WORDs, those with one of them in the name, with their axes and rules."""
     from accelbench.execution.plan import discover
     from accelbench.execution.suite import load_suite, suite_names
 
@@ -34,25 +35,41 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     suites = [load_suite(name) for name in suite_names() if wanted(name)]
     if not benchmarks and not suites:
         near = did_you_mean(words[0], [*discover(), *suite_names()])
-        raise UserError(f"no benchmark and no suite has {' or '.join(words)} in its name{near}")
+        raise UserError(f"no benchmark or suite matches {' or '.join(words)}{near}")
     if as_json:
         described = {"benchmarks": [*map(_described, benchmarks)], "suites": [*map(_suite, suites)]}
         click.echo(json.dumps(described, ensure_ascii=False, indent=1))
         return
     for title, found in (
         ("kernels", [benchmark for benchmark in benchmarks if not benchmark.backends]),
-        ("trainings", [benchmark for benchmark in benchmarks if benchmark.backends]),
+        ("training workloads", [benchmark for benchmark in benchmarks if benchmark.backends]),
     ):
-        _show("", f"{title}\n" * bool(found), newline=False)
-        for benchmark in found:
-            _show(benchmark.name, f"  {', '.join(benchmark.devices)}: {benchmark.summary}")
-            for axes, rest in _axes(benchmark):
-                _show("", f"{INDENT}{axes}", rest)
-        _show("", "\n" * bool(found), newline=False)
-    _show("", "suites\n" * bool(suites), newline=False)
-    for suite in suites:
-        minutes = f" (about {suite.minutes:g} min on two CPU cores)" if suite.minutes else ""
-        _show(suite.name, f"  {suite.description}", minutes)
+        if words:
+            _show_axes(title, found)
+        else:
+            _show_lines(title, [(each.name, f"{', '.join(each.devices)}: {each.summary}") for each in found])
+    minutes = {each.name: f" (about {each.minutes:g} min on two CPU cores)" for each in suites if each.minutes}
+    _show_lines("suites", [(each.name, f"{each.description}{minutes.get(each.name, '')}") for each in suites])
+    if not words:
+        _show("", "", "Axes and rules of a benchmark: accelbench list NAME")
+
+
+def _show_lines(title: str, lines: Sequence[tuple[str, str]]) -> None:
+    """Print names and descriptions in two columns, wrapped to the width of the terminal."""
+    if not lines:
+        return
+    formatter = click.HelpFormatter(width=shutil.get_terminal_size().columns)
+    formatter.write_dl([(plain(name), plain(text)) for name, text in lines])
+    click.echo(f"{click.style(title, bold=True)}\n{formatter.getvalue()}")
+
+
+def _show_axes(title: str, benchmarks: Sequence[Benchmark]) -> None:
+    _show("", f"{title}\n" * bool(benchmarks), newline=False)
+    for benchmark in benchmarks:
+        _show(benchmark.name, f"  {', '.join(benchmark.devices)}: {benchmark.summary}")
+        for axes, rest in _axes(benchmark):
+            _show("", f"{INDENT}{axes}", rest)
+    _show("", "\n" * bool(benchmarks), newline=False)
 
 
 def _described(benchmark: Benchmark) -> dict[str, Any]:
@@ -66,7 +83,7 @@ def _described(benchmark: Benchmark) -> dict[str, Any]:
         "kind": "training" if benchmark.backends else "kernel",
         "devices": list(benchmark.devices),
         "backends": list(benchmark.backends),
-        "figure": benchmark.figure,
+        "figure": benchmark.metric,
         "axes": axes,
         "choices": {axis: list(values) for axis, values in benchmark.choices.items()},
         "limits": {axis: list(ends) for axis, ends in benchmark.limits.items()},
@@ -80,15 +97,15 @@ def _suite(suite: Suite) -> dict[str, Any]:
 
 
 def _show(bold: str, text: str, dim: str = "", newline: bool = True) -> None:
-    """Print plain texts, in bold, as they are, and dimmed; a console would take longer to import."""
+    """Print a bold, a plain and a dimmed text, without importing rich."""
     shown = click.style(plain(bold), bold=True) * bool(bold) + plain(text) + click.style(plain(dim), dim=True)
     click.echo(shown, nl=newline)
 
 
 def _axes(benchmark: Benchmark) -> Iterator[tuple[str, str]]:
-    """Yield the axes with their default values, on each device that has its own, and what else they may be.
+    """Yield lines with the axes and default values by device, the choices and the rules.
 
-    Each line is of two parts, of which the second is a remark.
+    Each line is a text and a dimmed remark.
     """
     by_axes: dict[str, list[str]] = {}
     for device in benchmark.devices:
@@ -98,6 +115,6 @@ def _axes(benchmark: Benchmark) -> Iterator[tuple[str, str]]:
     for axes, devices in by_axes.items():
         yield axes, f"  ({', '.join(devices)})" if len(by_axes) > 1 else ""
     for axis, choices in benchmark.choices.items():
-        yield "", f"{axis} is one of {', '.join(map(str, choices))}"
+        yield "", f"{axis}: {', '.join(map(str, choices))}"
     if rules := benchmark.rules():
         yield "", "; ".join(rules)

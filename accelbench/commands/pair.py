@@ -1,4 +1,4 @@
-"""The command `pair`."""
+"""Command `pair`: compare two Python environments, images or settings by interleaved measurements."""
 
 from __future__ import annotations
 
@@ -22,42 +22,52 @@ from accelbench.settings.limits import MOST_SECONDS
 EXIT_FAILED = 1
 EXIT_REGRESSION = 3
 SAMPLING_SECONDS = 0.5
-"""The sampling time of one measurement: processes differ more than the samples of one, so many short ones tell more."""
+"""Sampling time of one measurement in seconds; short, since processes vary more than samples of one process."""
 
-MANY = 2
-"""The rounds by the settings of both runs: more than one, so that they share the machine code of kernels."""
+REPETITIONS = 2
+"""Repetitions in the settings of both runs; more than one, so that processes share the kernels' machine code."""
 
 
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.argument("benchmarks", nargs=-1, required=True, metavar="BENCHMARK...", shell_complete=complete_benchmark)
+@click.argument("benchmarks", nargs=-1, metavar="BENCHMARK...", shell_complete=complete_benchmark)
 @click.option(
-    "--a", "settings_a", multiple=True, metavar="SETTING", help="What only A gets: backend=, AXIS= or env:NAME=."
+    "--script", metavar="'python SCRIPT...'", help="Compare the step time of a training script instead of benchmarks."
 )
 @click.option(
-    "--b", "settings_b", multiple=True, metavar="SETTING", help="What only B gets: backend=, AXIS= or env:NAME=."
+    "--a", "settings_a", multiple=True, metavar="SETTING", help="Setting of A only: backend=, AXIS= or env:NAME=."
+)
+@click.option(
+    "--b", "settings_b", multiple=True, metavar="SETTING", help="Setting of B only: backend=, AXIS= or env:NAME=."
 )
 @DEVICE_OPTION
-@click.option("--param", "params", multiple=True, metavar="AXIS=V1,V2", help="Values of an axis, for both sides.")
+@click.option("--param", "params", multiple=True, metavar="AXIS=V1,V2", help="Values of an axis for both sides.")
 @BACKEND_OPTION
 @click.option(
-    "--within", default="1.5%", show_default=True, metavar="PERCENT", help="Measure until the interval is ± this."
+    "--within",
+    default="1.5%",
+    show_default=True,
+    metavar="PERCENT",
+    help="Half-width of the confidence interval at which to stop.",
 )
 @click.option(
     "--time-limit",
     type=BoundedNumber(1, MOST_SECONDS),
     default=300,
     show_default=True,
-    help="Seconds for all of it: no block of turns is begun that would end later.",
+    help="Total time in seconds; no block of measurements is started that would exceed it.",
 )
-@click.option("--fail-on", metavar="slower:3%", help="Exit with status 3 if a point of B is that much slower than A's.")
+@click.option(
+    "--fail-on", metavar="slower:3%", help="Exit with status 3 if a point is slower in B than in A by more than this."
+)
 @OUT_OPTION
 @FORMAT_OPTION
 def command(
     a: str,
     b: str,
     benchmarks: tuple[str, ...],
+    script: str | None,
     settings_a: tuple[str, ...],
     settings_b: tuple[str, ...],
     device: str,
@@ -69,13 +79,13 @@ def command(
     out: Path | None,
     form: DocumentFormat,
 ) -> int:
-    """Measure two sides in turns (A B B A …), and tell how fast B is against A.
+    """Compare B with A by alternating measurements (A B B A …).
 
-    A machine drifts, and only neighbours in time can be compared on it: each measurement is a fresh process, and each
-    ratio is of two that follow each other.
+    Each measurement is a new process, and each ratio is of two consecutive measurements, so that drift of the machine
+    cancels.
 
-    A and B are each `.` (this Python), another python or the folder of a virtual environment, or an image:
-    docker:IMAGE, podman:IMAGE, FILE.sif (with --device gpu it is given the GPUs). They may be the same, and differ by
+    A and B are each `.` (this Python), another Python or the folder of a virtual environment, or an image:
+    docker:IMAGE, podman:IMAGE, FILE.sif (with access to the GPUs if --device is gpu). They may be equal and differ in
     their settings:
 
     \b
@@ -83,6 +93,9 @@ def command(
       accelbench pair . . matmul --a impl=numba --b impl=vendor
       accelbench pair . . cnn-mnist --a backend=jax --b backend=torch
       accelbench pair . . matmul --b env:OPENBLAS_NUM_THREADS=1
+      accelbench pair . . --script 'python train.py' --b env:OMP_NUM_THREADS=1
+
+    A script is started anew for each measurement, and ended when enough steps are timed (see 'accelbench diagnose').
     """
     from accelbench.compare.regression import parse_fail_on
     from accelbench.execution.plan import Choice
@@ -90,17 +103,26 @@ def command(
     from accelbench.output.console import say
     from accelbench.output.format import percent
     from accelbench.pair.pairing import PairingGoal, measure_pair
+    from accelbench.pair.script import parse_script
     from accelbench.pair.show import announce, document_of_pair, line_of, show
     from accelbench.pair.side import PairSide
+
+    if bool(benchmarks) == (script is not None):
+        raise UserError(
+            "give BENCHMARK, such as 'accelbench pair . . matmul', or --script 'python SCRIPT' (one of them)"
+        )
+    if script is not None and (params or backend or any(not s.startswith("env:") for s in (*settings_a, *settings_b))):
+        raise UserError("--script: a script has no axes and no --backend; the settings of a side are env:NAME=VALUE")
 
     rule = parse_fail_on(fail_on) if fail_on else None
     side_a, side_b = PairSide.parse("A", a, settings_a), PairSide.parse("B", b, settings_b)
     wanted = PairingGoal(
         benchmarks=benchmarks,
+        script=() if script is None else parse_script(script),
         device=device,
         backend=backend,
         choices=[Choice.parse(param) for param in params],
-        settings=Settings(max_seconds=SAMPLING_SECONDS, rounds=MANY, training_rounds=MANY),
+        settings=Settings(max_seconds=SAMPLING_SECONDS, rounds=REPETITIONS, training_rounds=REPETITIONS),
         within=parse_within(within),
         time_limit_s=time_limit,
     )
@@ -110,15 +132,15 @@ def command(
         side_a,
         side_b,
         wanted,
-        begun=lambda path, courses: to.print(announce(path, side_a, side_b, courses, wanted), soft_wrap=True),
-        tell=lambda course: to.print(line_of(course, wanted.within), soft_wrap=True),
+        on_start=lambda path, series: to.print(announce(path, side_a, side_b, series, wanted), soft_wrap=True),
+        on_progress=lambda one: to.print(line_of(one, wanted.within), soft_wrap=True),
     )
     show(result, to)
     slower = [point for point in result.points if rule and point.loss >= rule.percent / 100]
     if form != "table":
         say(document_of_pair(result, slower).write(form))
     if result.status == "interrupted":
-        raise Interrupted("interrupted: the figures above are of the pairs until then")
+        raise Interrupted("interrupted: the results above are from the completed pairs")
     for point in slower:
         say(f"regression: {point.point}: {percent(point.loss)} slower", stderr=form != "table")
     if slower:
@@ -127,11 +149,11 @@ def command(
 
 
 def parse_within(text: str) -> float:
-    """Return the share that `2%` says; UserError for anything else."""
+    """Return a percentage such as `2%` as a fraction; raise UserError for any other text."""
     try:
         share = float(text.strip().removesuffix("%")) / 100
     except ValueError:
         share = 0.0
     if not 0 < share < 1:
-        raise UserError(f"--within {text!r} is not understood: write it as 2%, more than 0 % and less than 100 %")
+        raise UserError(f"--within {text!r} must be a percentage such as 2%, more than 0 % and less than 100 %")
     return share

@@ -1,4 +1,4 @@
-"""The command `peaks`."""
+"""Command `peaks`: vendor peaks with their sources."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("card", default="")
 def command(card: str) -> None:
-    """Show the vendors' peak figures with their sources, of all cards or those whose name contains CARD.
+    """Show the vendors' peak rates with their sources, of all GPUs and CPU cores or those with CARD in the name.
 
-    What this machine has stands first.
+    The devices of this machine are listed first.
     """
     from rich.text import Text
 
@@ -29,7 +29,7 @@ def command(card: str) -> None:
     cards = [each for each in peaks.cards() if card.lower() in each.title.lower()]
     cores = [each for each in peaks.cores() if card.lower() in each.title.lower()]
     if not cards and not cores:
-        raise UserError(f"no card's or CPU core's name contains {card!r}: 'accelbench peaks' lists them all")
+        raise UserError(f"no GPU or CPU core matches {card!r}: 'accelbench peaks' lists all")
     output, here = console(), collect()
     own_cards = {each.title for gpu in here.gpus if (each := peaks.find_card(gpu.name))}
     own_core = peaks.find_core(here.cpu)

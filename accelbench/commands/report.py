@@ -1,4 +1,4 @@
-"""The command `report`."""
+"""Command `report`: print a stored run and rebuild its report files."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from accelbench.export.document import DocumentFormat
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
+@click.argument("runs", metavar="[RUN]...", nargs=-1, shell_complete=complete_run)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="FILE.html",
-    help="The page of several runs; their records go beside it as FILE.csv. Default: one under reports.",
+    help="Page for several runs; their records are written to FILE.csv. Default: a new page under reports.",
 )
-@click.option("--quiet", is_flag=True, help="Write the files only; print no table, in whatever format.")
+@click.option("--quiet", is_flag=True, help="Only write the files; print no table or document.")
 @VERBOSE_OPTION
 @FORMAT_OPTION
 def command(runs: tuple[str, ...], out: Path | None, quiet: bool, verbose: bool, form: DocumentFormat) -> None:
-    """Print a run's table again and rebuild its report.html, CSV and Parquet from the stored records.
+    """Print the table of a run (default: the latest) and rebuild its report.html, CSV and Parquet.
 
-    Of several runs, say what differs between them, show them side by side, and draw them together in a page of its own.
+    For several runs, print the differences of their environments and the runs side by side, and write a joint page.
     """
     from accelbench.output.console import say
     from accelbench.report import refuse_place, write_joined_report, write_report
@@ -34,9 +34,9 @@ def command(runs: tuple[str, ...], out: Path | None, quiet: bool, verbose: bool,
     from accelbench.report.terminal import print_run, print_runs
     from accelbench.results.find_run import open_run
 
-    stores = [open_run(run) for run in runs]
+    stores = [open_run(run) for run in runs or ["latest"]]
     if out and len(stores) == 1:
-        raise UserError("--out is for the page of several runs: that of one run stays in its folder")
+        raise UserError("--out needs several runs: the report of one run is in its directory")
     if out:
         refuse_place(out)
     for_programs = form != "table" and not quiet
@@ -44,6 +44,8 @@ def command(runs: tuple[str, ...], out: Path | None, quiet: bool, verbose: bool,
     joined = read_runs(stores)
     if len(stores) == 1:
         print_run(joined.runs[0], to)
+        if stores[0].info().status != "finished" and stores[0].remaining_runs(stores[0].lines()):
+            to.print(f"points are missing: continue with 'accelbench resume {stores[0].path}'")
         say(f"report {write_report(stores[0], joined.runs[0])}", stderr=for_programs)
     else:
         print_runs(joined, to)

@@ -1,4 +1,4 @@
-"""The command `reproduce`: the claims of a published study, judged by stored runs or by a run that it makes first."""
+"""Command `reproduce`: evaluate the claims of a published study with stored runs or a new run."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from accelbench.results.forecast import StoredRunInfo as StoredRun
 
 MEASURING = ("small", "device", "time_limit", "trusted_network")
-"""The options that say how to measure."""
+"""Options of the measurement."""
 
 
 def complete_paper(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Return the papers that a word on the command line may become."""
+    """Return the paper names with the prefix `begun`, for shell completion."""
     from accelbench.reproduce.paper import paper_names
 
     return [name for name in paper_names() if name.startswith(begun)]
@@ -43,16 +43,20 @@ def complete_paper(context: click.Context, parameter: click.Parameter, begun: st
 @click.command()
 @click.argument("paper", required=False, shell_complete=complete_paper)
 @click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
-@click.option("--list", "listed", is_flag=True, help="List the papers, the number of their claims, and their suites.")
-@click.option("--small", is_flag=True, help="Measure the small suite: minutes on two CPU cores.")
+@click.option(
+    "--list", "listed", is_flag=True, help="List the papers with the number of their claims and their suites."
+)
+@click.option("--small", is_flag=True, help="Measure the small suite, which takes minutes on two CPU cores.")
 @DEVICE_OPTION
 @click.option(
-    "--time-limit", type=BoundedNumber(1, MOST_SECONDS), help="Seconds allowed to one point. Default: the benchmark's."
+    "--time-limit",
+    type=BoundedNumber(1, MOST_SECONDS),
+    help="Time limit of one point in seconds. Default: set by the benchmark.",
 )
 @TRUSTED_NETWORK_OPTION
-@click.option("--even-if-disturbed", is_flag=True, help="Decide by points that were disturbed, too.")
+@click.option("--include-noisy", is_flag=True, help="Include noisy measurements.")
 @click.option(
-    "--page", type=click.Path(path_type=Path, dir_okay=False), help="The page. Default: runs/reproduce-PAPER.html."
+    "--page", type=click.Path(path_type=Path, dir_okay=False), help="Page to write. Default: runs/reproduce-PAPER.html."
 )
 @FORMAT_OPTION
 @click.pass_context
@@ -65,15 +69,15 @@ def command(
     device: str,
     time_limit: float | None,
     trusted_network: bool,
-    even_if_disturbed: bool,
+    include_noisy: bool,
     page: Path | None,
     form: DocumentFormat,
 ) -> int:
-    """Tell of each claim of a published study whether it holds on these machines: confirmed, refuted, or why not.
+    """Evaluate the claims of a published study on these machines: confirmed, refuted or undecided, with the reason.
 
-    PAPER is a name that --list shows, or a TOML file of the same form. Judge the runs that are given, of one machine or
-    of several. Without any, measure the study's suite on this machine first; the same command goes on with a
-    measurement that was interrupted.
+    PAPER is a name of --list, or a TOML file of the same format. The claims are evaluated with the given runs, of one
+    machine or several. Without a RUN, the study's suite is measured on this machine first; repeat the command to resume
+    an interrupted measurement.
     """
     from accelbench.execution.cluster import find_cluster
     from accelbench.execution.store import RUNS
@@ -83,31 +87,31 @@ def command(
 
     if listed:
         if paper:
-            raise UserError(f"--list names every paper: leave out {paper}")
+            raise UserError(f"--list lists all papers: omit {paper}")
         from accelbench.reproduce.terminal_claims import print_papers
 
         print_papers([load_paper(name) for name in paper_names()], console())
         return 0
     if paper is None:
-        raise UserError(f"name a paper: {', '.join(paper_names())}")
-    asked = load_paper(paper)
+        raise UserError(f"PAPER is missing (choose {', '.join(paper_names())})")
+    study = load_paper(paper)
     measuring = {name: context.get_parameter_source(name) for name in MEASURING}
     given = [name for name, source in measuring.items() if source is click.core.ParameterSource.COMMANDLINE]
     if runs and given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise UserError(f"{options} is for measuring, and the runs to judge are given: leave out either")
+        raise UserError(f"{options} applies to a new measurement: omit it, or omit the runs")
     if not runs and form != "table":
-        raise UserError(f"--format {form} is for judging runs that are there: measure first, and name them")
+        raise UserError(f"--format {form} needs stored runs: measure first, then name them")
     status = 0
     if not runs:
         cluster = find_cluster(os.environ)
         if cluster and cluster.rank > 0:
             from accelbench.session import serve
 
-            return serve(cluster)  # rank 0 judges
+            return serve(cluster)  # rank 0 evaluates the claims
         before = stored_runs(RUNS)
-        words = measurement(asked, small, find_device(device), before, time_limit, trusted_network)
-        status = run_words(words, 1 if cluster else asked.processes)
+        words = measurement(study, small, find_device(device), before, time_limit, trusted_network)
+        status = run_words(words, 1 if cluster else study.processes)
         runs = (words[-1] if words[0] == "resume" else made_since(before),)
     from accelbench.report.joined import read_runs
     from accelbench.reproduce.claims_page import write_page
@@ -115,9 +119,9 @@ def command(
     from accelbench.reproduce.terminal_claims import print_judgement
 
     joined = read_runs([store for word in runs for store in find_runs(word)])
-    judgement = judge(asked, joined.runs, even_if_disturbed)
+    judgement = judge(study, joined.runs, include_noisy)
     print_judgement(judgement, console(quiet=form != "table"))
-    written = write_page(judgement, page or RUNS / f"reproduce-{asked.name}.html")
+    written = write_page(judgement, page or RUNS / f"reproduce-{study.name}.html")
     say(f"page {written}", stderr=form != "table")
     if form != "table":
         say(document_of_judgement(judgement).write(form))
@@ -132,12 +136,11 @@ def measurement(
     time_limit: float | None,
     trusted_network: bool,
 ) -> list[str]:
-    """Return the command that measures the paper's suite here: `run`, or `resume` with a run's directory as last word.
+    """Return the command that measures the paper's suite: `run`, or `resume` with the run directory as last argument.
 
-    It goes on with the last of the stored runs that is of that suite and this machine and was not finished. How long it
-    will take is said before.
+    The latest unfinished run of the suite on this machine is resumed. The estimated time is printed.
     """
-    from accelbench.execution.plan import ceilings_beside, make_plan
+    from accelbench.execution.plan import make_plan, needed_ceilings
     from accelbench.execution.store import Settings
     from accelbench.execution.suite import load_suite
     from accelbench.output.console import say
@@ -147,16 +150,16 @@ def measurement(
     name = paper.small if small else paper.suite
     suite, past = load_suite(name), of_machine(stores, collect())
     trusted = ["--trusted-network"] if trusted_network else []
-    asked = make_plan((), suite, device, (), None, paper.processes)
-    whole = [*ceilings_beside(asked), *asked]
-    usual_s = usual_seconds(suite, len(whole), device)
+    requested = make_plan((), suite, device, (), None, paper.processes)
+    points = [*needed_ceilings(requested), *requested]
+    usual_s = usual_seconds(suite, len(points), device)
     if found := interrupted(past, suite.name, device):
-        settings, turns = found.info().settings, found.turns_left(found.lines())
-        left = list({str(turn.point): turn.point for turn in turns}.values())
+        settings, runs = found.info().settings, found.remaining_runs(found.lines())
+        left = list({str(scheduled.point): scheduled.point for scheduled in runs}.values())
         words = ["resume", *trusted, str(found.path)]
-        say(f"going on with {found.path}, which was not finished; it keeps its own settings")
+        say(f"resuming the unfinished run {found.path} with its own settings")
     else:
-        left = whole
+        left = points
         sampling = suite.max_seconds.get(device) or Settings().max_seconds
         settings = Settings(time_limit_s=time_limit, max_seconds=sampling)
         limit = ["--time-limit", f"{time_limit:g}"] if time_limit else []
@@ -164,7 +167,7 @@ def measurement(
     estimate = forecast(left, settings, past_seconds(past), usual_s)
     say(f"measuring {suite.name} on {device}: {estimate.sentence}")
     for data in paper.fetch:
-        say(f"claims about quality need real data: 'accelbench data fetch {data}' gets it")
+        say(f"claims about quality need real data: run 'accelbench data fetch {data}'")
     return words
 
 
@@ -181,21 +184,21 @@ def interrupted(runs: Sequence[StoredRun], suite: str, device: Device) -> RunSto
 
 
 def made_since(before: Sequence[RunStore]) -> str:
-    """Return the directory of the last run that is not among those before; `RunBroken` where there is none."""
+    """Return the directory of the latest run that is not in `before`; raise `RunBroken` if there is none."""
     from accelbench.execution.store import RUNS
     from accelbench.results.find_run import stored_runs
 
     known = {store.path for store in before}
     made = [store.path for store in stored_runs(RUNS) if store.path not in known]
     if not made:
-        raise RunBroken(f"no run was begun under {RUNS}: there is nothing to judge")
+        raise RunBroken(f"no new run under {RUNS}: there is nothing to evaluate")
     return str(made[-1])
 
 
 def run_words(words: Sequence[str], processes: int) -> int:
-    """Run that command of accelbench in so many processes, and return its status.
+    """Run a command of accelbench in the given number of processes, and return its exit status.
 
-    `Interrupted` says how to go on.
+    Raises `Interrupted` with the command to resume.
     """
     from accelbench.commands.launch import launch
 
@@ -207,7 +210,7 @@ def run_words(words: Sequence[str], processes: int) -> int:
             measure: click.Command = import_module(f"accelbench.commands.{words[0]}").command
             status = measure.main(list(words[1:]), standalone_mode=False) or 0
     except Interrupted as error:
-        raise Interrupted(f"{error}, and so does this command") from None
+        raise Interrupted(f"{error}; this command resumes, too") from None
     if status == Interrupted.exit_status:
-        raise Interrupted("interrupted: the same command goes on")
+        raise Interrupted("interrupted: repeat the command to resume")
     return status

@@ -1,4 +1,4 @@
-"""The command `resume`: an interrupted run goes on, on the machine that it was begun on."""
+"""Command `resume`: continue an interrupted run on the machine that started it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from accelbench.commands import (
     complete_run,
     console,
     find_device,
-    say_for_programs,
+    print_document,
 )
 from accelbench.errors import UserError
 from accelbench.export.document import DocumentFormat
 
 
 @click.command()
-@click.argument("run", metavar="RUN", shell_complete=complete_run)
-@click.option("--failed", is_flag=True, help="Measure the points that failed or were skipped once more, too.")
+@click.argument("run", metavar="[RUN]", default="latest", shell_complete=complete_run)
+@click.option("--failed", is_flag=True, help="Also repeat the points that failed or were skipped.")
 @TRUSTED_NETWORK_OPTION
 @VERBOSE_OPTION
 @QUIET_OPTION
 @FORMAT_OPTION
 def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet: bool, form: DocumentFormat) -> int:
-    """Go on with an interrupted run: measure only what is missing."""
+    """Continue an interrupted run, by default the latest: measure only the missing points."""
     from accelbench.environment.differences import same_machine
     from accelbench.execution.cluster import find_cluster
     from accelbench.profiling.machine.environment.collect import collect
@@ -44,12 +44,14 @@ def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet:
     info = store.info()
     find_device(info.device)
     if not same_machine(info.environment, collect()):
-        raise UserError(f"{store.path} was measured on another machine: its figures and this one's do not mix")
-    if trusted_network:
-        settings = info.settings.model_copy(update={"trusted_network": True})
+        raise UserError(f"{store.path} was measured on another machine: resume it there, or start a new run here")
+    if trusted_network != info.settings.trusted_network:  # a stored file cannot trust a network for its reader
+        settings = info.settings.model_copy(update={"trusted_network": trusted_network})
         store.write_info(info.model_copy(update={"settings": settings}))
-    for reason in store.set_damage_aside():
-        to.print(f"set aside and measured again: {reason}", style="yellow")
+    for reason in store.set_corrupt_lines_aside():
+        to.print(f"moved to records.jsonl.damaged, and measured again: {reason}", style="yellow")
+    if not failed and not store.remaining_runs(store.lines()):
+        to.print(f"nothing is missing in {store.path}")
     status = complete(store, to, cluster, again=("failed", "skipped") if failed else ())
-    say_for_programs(store, "resume", form)
+    print_document(store, "resume", form)
     return status

@@ -1,4 +1,4 @@
-"""The command `run`: benchmarks and options become a plan, and the plan a run."""
+"""Command `run`: measure benchmarks or a suite."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from accelbench.commands import (
     complete_suite,
     console,
     find_device,
-    say_for_programs,
+    print_document,
 )
 from accelbench.export.document import DocumentFormat
 from accelbench.settings.limits import MOST_ROUNDS, MOST_SECONDS, MOST_SEED
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--suite",
     metavar="NAME|FILE",
-    help="A suite's name or TOML file. Default: quick, if no benchmark is named.",
+    help="Suite name or TOML file. Default: quick, if no benchmark is named.",
     shell_complete=complete_suite,
 )
 @DEVICE_OPTION
@@ -54,34 +54,50 @@ if TYPE_CHECKING:
 @click.option(
     "--time-limit",
     type=BoundedNumber(1, MOST_SECONDS),
-    help="Seconds allowed to one point. Default: the benchmark's, mostly 300.",
+    help="Time limit of one point in seconds. Default: set by the benchmark, usually 300.",
 )
 @click.option(
     "--max-seconds",
     type=BoundedNumber(0.1, MOST_SECONDS),
-    help="Sampling time of an unsteady point, shared by its rounds. Default: the suite's, else 15.",
+    help="Maximum sampling time of a point in seconds, shared by its repetitions. Default: set by the suite, else 15.",
+)
+@click.option(
+    "--patience",
+    type=BoundedNumber(0, MOST_SECONDS),
+    help="Additional sampling time of the run in seconds, for points with too few undisturbed samples. Default: half "
+    "of the planned sampling time.",
 )
 @click.option(
     "--rounds",
     type=click.IntRange(1, MOST_ROUNDS),
-    help="Fresh processes that measure each point in turns. Default: the suite's for kernels, else 1; of a training, "
-    "which is long, 1.",
+    help="Repetitions of each point, each in a new process, interleaved with the other points. Default: set by the "
+    "suite, else 3 of a kernel and 1 of a training workload.",
 )
-@click.option("--strategy", metavar="NAME", help="How trainings are distributed: short for --param strategy=NAME.")
-@click.option("--no-ceilings", is_flag=True, help="Measure no ceilings of the device, and show no share of one.")
-@click.option("--new-ceilings", is_flag=True, help="Measure the ceilings anew, though a run of the last hour has them.")
-@click.option("--require-quiet", is_flag=True, help="End with status 1 if anything disturbed a point.")
-@click.option("--without", metavar="RUN", help="Leave out the points that RUN has measured, and any it skipped.")
+@click.option(
+    "--strategy", metavar="NAME", help="Distribution strategy of training workloads; short for --param strategy=NAME."
+)
+@click.option(
+    "--no-ceilings",
+    is_flag=True,
+    help="Do not measure ceilings (empirical peaks) of the device; results have no share of a ceiling.",
+)
+@click.option("--new-ceilings", is_flag=True, help="Measure the ceilings even if a run of the last hour has them.")
+@click.option("--require-quiet", is_flag=True, help="Exit with status 1 if a point is noisy.")
+@click.option("--without", metavar="RUN", help="Leave out the points that RUN has measured or skipped.")
 @TRUSTED_NETWORK_OPTION
-@click.option("--trace", is_flag=True, help="Keep a trace of some training steps, for TensorBoard.")
-@click.option("--name", default="", help="A name for people, which tables and pages show beside the run's id.")
-@click.option("--note", default="", help="A sentence on what the run is about.")
-@click.option("--tag", "tags", multiple=True, metavar="WORD", help="A word by which 'accelbench runs' finds it.")
+@click.option("--trace", is_flag=True, help="Store a trace of some training steps, for TensorBoard.")
+@click.option("--name", default="", help="Display name of the run, shown in tables and reports.")
+@click.option("--note", default="", help="Note stored with the run.")
+@click.option("--tag", "tags", multiple=True, metavar="WORD", help="Tag for 'accelbench runs'; may be repeated.")
 @VERBOSE_OPTION
 @QUIET_OPTION
 @FORMAT_OPTION
-@click.option("--dry-run", is_flag=True, help="Only name the points that would be measured, and estimate the time.")
-@click.option("--host-profile", is_flag=True, help="Sample the host while trainings run: flame graph, shares, threads.")
+@click.option("--dry-run", is_flag=True, help="Print the planned points and the estimated time; measure nothing.")
+@click.option(
+    "--host-profile",
+    is_flag=True,
+    help="Profile the host during training workloads: flame graph, time shares, threads.",
+)
 def command(
     benchmarks: tuple[str, ...],
     suite: str | None,
@@ -92,6 +108,7 @@ def command(
     seed: int,
     time_limit: float | None,
     max_seconds: float | None,
+    patience: float | None,
     rounds: int | None,
     strategy: str | None,
     no_ceilings: bool,
@@ -109,7 +126,7 @@ def command(
     note: str,
     tags: tuple[str, ...],
 ) -> int:
-    """Measure benchmarks (all of a suite, or the named ones) and write a run directory."""
+    """Measure the named benchmarks, or all of a suite, and write a run directory."""
     from accelbench.execution.cluster import find_cluster
     from accelbench.execution.plan import Choice
     from accelbench.execution.store import Label
@@ -130,6 +147,7 @@ def command(
         seed=seed,
         time_limit=time_limit,
         max_seconds=max_seconds,
+        patience=patience,
         rounds=rounds,
         ceilings=not no_ceilings,
         new_ceilings=new_ceilings or cluster is not None,
@@ -149,12 +167,12 @@ def command(
     label = Label(name=name, note=note, tags=tags)
     store = new_run(out, plan, label)
     status = complete(store, to, cluster)
-    say_for_programs(store, "run", form)
+    print_document(store, "run", form)
     return status
 
 
 def show_plan(planned: RunPlan, form: DocumentFormat) -> None:
-    """Print the points of a plan, each with its rounds, and how long they will take on this machine."""
+    """Print the points of a plan with their repetitions, and the estimated time on this machine."""
     from accelbench.execution.plan import missing_frameworks
     from accelbench.execution.store import RUNS
     from accelbench.export.document import DocumentRow, ResultDocument
@@ -174,7 +192,7 @@ def show_plan(planned: RunPlan, form: DocumentFormat) -> None:
                 str(point),
                 {"rounds": settings.rounds_of(point)},
                 "skipped",
-                missing.get(point.backend or "", "a dry run measures nothing"),
+                missing.get(point.backend or "", "dry run"),
             )
             for point in plan
         ]
@@ -183,8 +201,8 @@ def show_plan(planned: RunPlan, form: DocumentFormat) -> None:
     for point in plan:
         count = settings.rounds_of(point)
         skipped = ", would be skipped" * (point.backend in missing)
-        say(f"{point}{f', {count} rounds' if count > 1 else ''}{skipped}")
+        say(f"{point}{f', {count} repetitions' if count > 1 else ''}{skipped}")
     for reason in missing.values():
         say(f"would be skipped: {reason}")
-    without = f", {len(plan) - len(possible)} of them skipped" * (len(possible) < len(plan))
-    say(f"{len(plan)} points{without}; {estimate}; nothing was measured")
+    skipped_text = f", {len(plan) - len(possible)} of them skipped" * (len(possible) < len(plan))
+    say(f"{len(plan)} points{skipped_text}; {estimate}; nothing was measured")

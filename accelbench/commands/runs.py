@@ -1,4 +1,4 @@
-"""The command `runs`."""
+"""Command `runs`: list, search and delete stored runs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from accelbench.errors import UserError
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[WORD]...")
-@click.option("--delete", is_flag=True, help="Delete these runs, after a question.")
-@click.option("--yes", is_flag=True, help="Delete without a question.")
+@click.option("--delete", is_flag=True, help="Delete these runs (asks for confirmation).")
+@click.option("--yes", is_flag=True, help="Delete without confirmation.")
 def command(words: tuple[str, ...], delete: bool, yes: bool) -> None:
-    """List the stored runs, the newest first, and write runs/index.html; with WORDs those that all of them are in.
+    """List the stored runs, newest first, and write runs/index.html.
 
-    A word is looked for in a run's id, name, note and tags, and in its suite, device and machine.
+    With WORDs, list only runs that contain all of them in ID, name, note, tags, suite, device or machine.
     """
     import shutil
 
@@ -26,23 +26,23 @@ def command(words: tuple[str, ...], delete: bool, yes: bool) -> None:
     from accelbench.results.find_run import stored_runs
 
     if delete and not any(word.strip() for word in words):
-        raise UserError("--delete needs a WORD: the runs with all WORDs are deleted")
+        raise UserError("--delete needs a WORD that selects the runs to delete")
     runs, damaged = read_runs(stored_runs(RUNS))
-    for sentence in damaged:
-        say(f"left out: {sentence}", stderr=True)
+    for reason in damaged:
+        say(f"left out: {reason}", stderr=True)
     found = [run for run in runs if has_words(run, words)]
     if not found:
-        none = f"no run under {RUNS} has {' and '.join(words)} in its words" if words else f"no run is under {RUNS}"
-        raise UserError(f"{none}: 'accelbench run' makes one")
+        none = f"no run under {RUNS} matches {' and '.join(words)}" if words else f"no run under {RUNS}"
+        raise UserError(f"{none}: start one with 'accelbench run'")
     print_index(found, console())
     if delete:
-        those = counted(len(found), "run")
-        if not yes and not click.confirm(f"delete {those} for good?"):
+        selected = counted(len(found), "run")
+        if not yes and not click.confirm(f"delete {selected} permanently?"):
             return
         for run in found:
             assert run.store is not None
-            run.store.lock()  # a run that goes on is left alone
+            run.store.lock()  # fails for a run in progress
             shutil.rmtree(folder_of(run))
-        say(f"deleted {those}")
+        say(f"deleted {selected}")
         runs = [run for run in runs if not has_words(run, words)]
     say(f"page {write_index(runs, RUNS)}")

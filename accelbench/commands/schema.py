@@ -1,4 +1,4 @@
-"""The command `schema`."""
+"""Command `schema`: JSON Schema of the stored files."""
 
 from __future__ import annotations
 

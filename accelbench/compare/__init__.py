@@ -1,1 +1,1 @@
-"""The comparison of two runs: which points became faster or slower, and what differs between the machines."""
+"""Comparison of two sides of one or several runs: changes of speed, and differences between the environments."""

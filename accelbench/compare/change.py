@@ -1,38 +1,50 @@
-"""The comparison of one point on two sides: B is faster or slower than A, the same, or it cannot be told.
+"""Comparison of one point on two sides: B is faster than A, slower, the same, or the result is inconclusive.
 
-A side is one run or several. Where all of them were disturbed they decide nothing. A disturbed run among others is left
-out, unless the point is compared by its fastest samples, which are hardly touched by it: then it counts as any does. On
-pairs of three runs of the same code, a third of them disturbed, that called 3 of 96 points different, and leaving them
-out 2; a tenth more work was found at 31 of 56 points, and at 10 without them.
+A side is one or several runs. If all of them are noisy, the result is inconclusive. A noisy run among quiet ones is
+left out, unless the point is compared by its fastest samples, which noise hardly affects. Measured on pairs of three
+runs, a third of them noisy: with the noisy runs, 3 of 96 points of the same code were called different and 10 % more
+work was detected at 31 of 56 points; without them, these were 2 of 96 and 10 of 56.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from statistics import fmean
 from typing import Literal
 
 from accelbench.compare.evidence import (
+    ROUNDED_CONFIDENCE,
     Evidence,
-    from_intervals,
+    from_processes,
     from_repetitions,
     with_assumed_spread,
     with_history,
 )
+from accelbench.compare.placements import from_placements
 from accelbench.history.spread import Spread
 from accelbench.output.format import percent
-from accelbench.profiling.analysis.cost import by_fastest, cost, costs_of_rounds, execution_seconds
-from accelbench.profiling.analysis.course import disturbances
+from accelbench.profiling.analysis.cost import by_fastest, cost, costs_of_processes, execution_seconds
+from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Record
-from accelbench.profiling.records.work import Figure
+from accelbench.profiling.records.work import MainMetric
 from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate
 
-SpeedVerdict = Literal["slower", "faster", "same", "cannot tell"]
+SpeedVerdict = Literal["slower", "faster", "same", "inconclusive"]
 
 CLOCK_TOLERANCE = 0.03
+
+
+@dataclass(frozen=True)
+class PastSpeeds:
+    """Speeds of a point in past runs on the machines of A and of B."""
+
+    spreads: tuple[Spread | None, Spread | None] = (None, None)
+    """Spread between past runs on A's machine and on B's machine, each None if unknown."""
+    costs: Sequence[float] = ()
+    """Cost of each past process, if A and B are of one machine."""
 
 
 @dataclass(frozen=True)
@@ -40,145 +52,181 @@ class PointChange:
     """Change of one point between the sides."""
 
     a: tuple[Record, ...]
-    """The records of A that decide; disturbed ones where there are no others."""
+    """Records of A that are compared; noisy ones only if there are no others."""
     b: tuple[Record, ...]
-    """The records of B that decide."""
+    """Records of B that are compared."""
     verdict: SpeedVerdict
     reason: str | None
-    """The reason why it cannot be told; None where it can."""
+    """Reason for an inconclusive verdict; None for any other."""
     evidence: Evidence | None
-    """The ratio of the speeds and its interval; None where the records do not tell."""
-    barred: bool
-    """Whether a side was disturbed, so that nothing is decided, however clear it looks."""
+    """Ratio of the speeds with its interval; None if the records have too few samples."""
+    only_noisy: bool
+    """Whether all runs of a side are noisy, which makes the verdict inconclusive."""
     notes: tuple[str, ...]
-    """The circumstances to keep in mind: what is not known, noise, other clocks, other work."""
+    """Caveats: assumptions, noise, different clocks, different work."""
     qualities: dict[str, tuple[Metric, Metric]]
-    """The metrics that say how good the trained model is, by their means in A and in B."""
+    """Means in A and in B of the metrics of the trained model's quality."""
+    p: float
+    """The p value of equal speeds, adjusted for the number of compared points; 1 without evidence."""
 
     @property
     def point(self) -> str:
         return str(self.a[0].point)
 
     def is_slower_by(self, share: float, confidence: float) -> bool:
-        """Tell whether B lost at least that share of the speed, and any of it beyond doubt of that confidence."""
-        if self.evidence is None or self.barred:
+        """Return whether B lost at least `share` of the speed and is significantly slower at that confidence."""
+        if self.evidence is None or self.evidence.undecided or self.only_noisy:
             return False
-        speed = self.evidence.speed_at(confidence)
-        return speed.value <= 1 - share and speed.high < 1
+        return self.evidence.shift <= log(1 - share) and self.evidence.shift < 0 and self.p <= 1 - confidence
 
 
 def compare_point(
     a: Sequence[Record],
     b: Sequence[Record],
     equivalence: float,
-    normal: tuple[Spread | None, Spread | None] = (None, None),
-    even_if_disturbed: bool = False,
+    past: PastSpeeds | None = None,
+    include_noisy: bool = False,
 ) -> PointChange:
-    """Return how the speed changed between measured records of the same point, those of A and those of B.
-
-    `normal` is the spread of the point from run to run on the machine of A, and on that of B, where it is known.
-    """
-    kept_a, told_a, only_disturbed_a = _undisturbed("A", a, even_if_disturbed)
-    kept_b, told_b, only_disturbed_b = _undisturbed("B", b, even_if_disturbed)
-    barred = bool(only_disturbed_a or only_disturbed_b)
-    evidence, reason = _evidence(kept_a, kept_b, normal)
-    verdict: SpeedVerdict = "cannot tell"
-    if evidence:
+    """Return the change of speed between the measured records of one point on side A and on side B."""
+    kept_a, noise_a, only_noisy_a = _usable("A", a, include_noisy)
+    kept_b, noise_b, only_noisy_b = _usable("B", b, include_noisy)
+    only_noisy = bool(only_noisy_a or only_noisy_b)
+    evidence, reason = _evidence(kept_a, kept_b, past or PastSpeeds())
+    verdict: SpeedVerdict = "inconclusive"
+    if evidence and evidence.undecided:
+        reason = evidence.undecided
+    elif evidence:
         verdict, reason = judge(evidence.speed, equivalence)
         if evidence.error == 0 and verdict in ("faster", "slower"):
-            verdict, reason = "cannot tell", f"it looks {verdict}, but no two figures of a side differ by anything"
-    if barred:
-        verdict, reason = "cannot tell", "; ".join(filter(None, [only_disturbed_a, only_disturbed_b]))
-    unknown = [evidence.unknown] if evidence and evidence.unknown else []
-    notes = (*unknown, *told_a, *told_b, *_notes(kept_a[0], kept_b[0]))
-    return PointChange(kept_a, kept_b, verdict, reason, evidence, barred, notes, _qualities(kept_a, kept_b))
+            verdict, reason = "inconclusive", f"B looks {verdict}, but all results of a side are identical"
+    if only_noisy:
+        verdict, reason = "inconclusive", "; ".join(filter(None, [only_noisy_a, only_noisy_b]))
+    assumed = [evidence.assumption] if evidence and evidence.assumption else []
+    notes = (*assumed, *noise_a, *noise_b, *_notes(kept_a[0], kept_b[0]))
+    p = evidence.p if evidence else 1.0
+    return PointChange(kept_a, kept_b, verdict, reason, evidence, only_noisy, notes, _qualities(kept_a, kept_b), p)
+
+
+def adjusted(changes: Sequence[PointChange]) -> list[PointChange]:
+    """Return the changes with their p values adjusted for their number; differences that chance explains are dropped.
+
+    Of the same code, 5 % of single points may be called different, and of twenty points one. The adjustment bounds the
+    expected share of wrong ones among all differences: Benjamini & Hochberg, "Controlling the false discovery rate",
+    J. R. Statist. Soc. B 57 (1995). Points without a possible verdict do not count.
+    """
+    judged = [change for change in changes if change.evidence and not (change.evidence.undecided or change.only_noisy)]
+    found, largest = {}, 1.0
+    for rank, change in reversed([*enumerate(sorted(judged, key=lambda change: change.p), start=1)]):
+        largest = min(largest, change.p * len(judged) / rank)
+        found[change.point] = largest
+    return [_by_chance(replace(change, p=found.get(change.point, change.p)), len(judged)) for change in changes]
+
+
+def _by_chance(change: PointChange, count: int) -> PointChange:
+    """Return an inconclusive change in place of a difference that is not significant among `count` points."""
+    if change.verdict not in ("faster", "slower") or change.p <= 1 - CONFIDENCE:
+        return change
+    reason = f"{change.verdict}, but one of {count} points may be so by chance"
+    return replace(change, verdict="inconclusive", reason=reason)
 
 
 def judge(speed: Estimate, equivalence: float) -> tuple[SpeedVerdict, str | None]:
-    """Return the verdict on the speed of B over that of A, and the reason where it cannot be told.
+    """Return the verdict on B's speed relative to A's, and the reason if it is inconclusive.
 
-    The same: the interval lies within the band of what counts as the same. Faster or slower: the interval lies on one
-    side of 1, and the ratio is outside that band.
+    `same`: the interval lies within the equivalence band. `faster` or `slower`: the interval excludes 1, and the ratio
+    lies outside the band.
     """
     least, most = same_band(equivalence)
     if least <= speed.low and speed.high <= most:
         return "same", None
     if speed.low <= 1 <= speed.high:
-        return "cannot tell", "the interval reaches from slower to faster"
+        return "inconclusive", "the interval includes both slower and faster"
     side: SpeedVerdict = "slower" if speed.high < 1 else "faster"
     if least <= speed.value <= most:
-        return "cannot tell", f"{side}, but perhaps by no more than the {percent(equivalence)} that count as the same"
+        return "inconclusive", f"{side}, but the ratio is within the equivalence of {percent(equivalence)}"
     return side, None
 
 
 def same_band(equivalence: float) -> tuple[float, float]:
-    """Return the least and the greatest ratio that count as the same: one band, seen from either side."""
+    """Return the lowest and the highest ratio that count as the same; each is the inverse of the other."""
     return 1 - equivalence, 1 / (1 - equivalence)
 
 
-def _undisturbed(
-    name: str, records: Sequence[Record], even_if_disturbed: bool
+def _usable(
+    name: str, records: Sequence[Record], include_noisy: bool
 ) -> tuple[tuple[Record, ...], list[str], str | None]:
-    """Return the records that decide, notes on disturbances, and the reason why nothing is decided if all have some."""
+    """Return the records to compare, notes on noise, and the reason for no verdict if all records are noisy."""
     numbered = [f"{name}{number}" if len(records) > 1 else name for number in range(1, len(records) + 1)]
-    found = {which: disturbances(record) for which, record in zip(numbered, records, strict=True)}
+    found = {which: _noise(record) for which, record in zip(numbered, records, strict=True)}
     quiet = tuple(record for record, flags in zip(records, found.values(), strict=True) if not flags)
-    disturbed = [f"{which} is disturbed: {'; '.join(flags)}" for which, flags in found.items() if flags]
-    if even_if_disturbed or not disturbed:
-        return tuple(records), disturbed, None
+    noisy = [f"{which} is noisy: {'; '.join(flags)}" for which, flags in found.items() if flags]
+    if include_noisy or not noisy:
+        return tuple(records), noisy, None
     if not quiet:
-        return tuple(records), disturbed, f"{name} was disturbed"
-    if all(record.timing and by_fastest(record.timing) for record in records):
-        return tuple(records), disturbed, None
-    return quiet, [f"{note}; it is left out" for note in disturbed], None
+        return tuple(records), noisy, f"{name} is noisy"
+    if all(record.timing and by_fastest(record.timing) and not record.timing.upper_bound for record in records):
+        return tuple(records), noisy, None
+    return quiet, [f"{note}; left out" for note in noisy], None
 
 
-def _evidence(
-    a: Sequence[Record], b: Sequence[Record], normal: tuple[Spread | None, Spread | None]
-) -> tuple[Evidence | None, str | None]:
-    """Return what the records tell, by the highest level that was repeated, or the reason why they tell nothing."""
+def _noise(record: Record) -> list[str]:
+    """Return the disturbances of a record, except two speeds of its processes, which are compared by placement."""
+    course = course_of(record)
+    return record.noise if course.between_processes else disturbances(record, course)
+
+
+def _evidence(a: Sequence[Record], b: Sequence[Record], past: PastSpeeds) -> tuple[Evidence | None, str | None]:
+    """Return the evidence from the highest level that was repeated, or None and the reason."""
     costs_a, costs_b = _costs(a, b)
     if len(costs_a) < len(a) or len(costs_b) < len(b):
-        return None, "a record without usable samples"
-    if evidence := from_repetitions(costs_a, costs_b, "runs", normal):
-        return evidence, None
-    rounds_a, rounds_b = costs_of_rounds(a[0], costs_a[0]), costs_of_rounds(b[0], costs_b[0])
-    repeated = len(rounds_a) > 1 and len(rounds_b) > 1
-    if repeated:
-        evidence = from_repetitions(rounds_a, rounds_b, "rounds of one run each")
-    else:
-        evidence = from_intervals(a[0], b[0], log(costs_a[0] / costs_b[0]))
-    if evidence is None:
-        counts = " and ".join(str(side[0].timing.summary.count) for side in (a, b) if side[0].timing)
-        return None, f"too few samples ({counts}) for an interval that covers {CONFIDENCE:.0%}"
-    normal_a, normal_b = normal
+        return None, "a record has no usable samples"
+    processes_a, processes_b = (
+        [costs_of_processes(record, whole) for record, whole in zip(side, costs, strict=True)]
+        for side, costs in ((a, costs_a), (b, costs_b))
+    )
+    runs = from_repetitions(costs_a, costs_b, "runs", past.spreads)
+    if runs:
+        return _placed(runs, from_placements(processes_a, processes_b, past.costs)), None
+    (of_a,), (of_b,) = processes_a, processes_b
+    repetitions = from_repetitions(of_a, of_b, "repetitions of one run each") if min(len(of_a), len(of_b)) > 1 else None
+    if repetitions is None:
+        timings = [record.timing for record in (*a, *b) if record.timing]
+        if min(timing.execution.confidence for timing in timings) < ROUNDED_CONFIDENCE:
+            counts = " and ".join(str(timing.summary.count) for timing in timings)
+            return None, f"too few samples ({counts}) for a {CONFIDENCE:.0%} interval"
+        return from_processes(log(costs_a[0] / costs_b[0])), None
+    placements = from_placements([[each] for each in of_a], [[each] for each in of_b], past.costs)
+    evidence = _placed(repetitions, placements)
+    normal_a, normal_b = past.spreads
     if normal_a and normal_b:
         return with_history(evidence, normal_a, normal_b), None
-    return with_assumed_spread(evidence, "runs" if repeated else "processes"), None
+    return with_assumed_spread(evidence, "runs"), None
+
+
+def _placed(evidence: Evidence, placements: Evidence | str | None) -> Evidence:
+    """Return the evidence by placement if the processes have two speeds; else the other evidence."""
+    return replace(evidence, undecided=placements) if isinstance(placements, str) else placements or evidence
 
 
 def _costs(a: Sequence[Record], b: Sequence[Record]) -> tuple[list[float], list[float]]:
-    """Return the costs of both sides, without those that are not known.
-
-    They are the seconds per unit of work, or per execution where not all records know their work.
-    """
-    figure = a[0].figure
-    rated = all(cost(record, figure) for record in (*a, *b)) and len({_counts_work(r, figure) for r in (*a, *b)}) == 1
-    found = [[cost(record, figure) if rated else execution_seconds(record) for record in side] for side in (a, b)]
+    """Return the known costs of both sides: seconds per unit of work, or per execution if some work is unknown."""
+    metric = a[0].figure
+    rated = all(cost(record, metric) for record in (*a, *b)) and len({_counts_work(r, metric) for r in (*a, *b)}) == 1
+    found = [[cost(record, metric) if rated else execution_seconds(record) for record in side] for side in (a, b)]
     costs_a, costs_b = ([seconds for seconds in side if seconds is not None] for side in found)
     return costs_a, costs_b
 
 
-def _counts_work(record: Record, figure: Figure) -> bool:
-    return record.work is not None and bool(record.work.items if figure == "time" else record.work.amount(figure))
+def _counts_work(record: Record, metric: MainMetric) -> bool:
+    return record.work is not None and bool(record.work.items if metric == "time" else record.work.amount(metric))
 
 
 def _notes(a: Record, b: Record) -> Iterator[str]:
     work_a, work_b = _amount(a, a.figure), _amount(b, a.figure)
     if work_a and work_b and work_a != work_b:
-        yield f"one execution is {work_a:.4g} {a.figure} in A and {work_b:.4g} in B, so the rates are compared"
+        yield f"rates are compared: one execution is {work_a:.4g} {a.figure} in A and {work_b:.4g} in B"
     elif bool(work_a) != bool(work_b):
-        yield "the work of one execution is known on one side only, so the times are compared as they are"
+        yield "times are compared: the work of one execution is known on one side only"
     if a.timing and b.timing and a.timing.timer != b.timing.timer:
         yield f"timed by {a.timing.timer} in A and by {b.timing.timer} in B"
     gauges_a, gauges_b = (r.telemetry.gauges if r.telemetry else {} for r in (a, b))
@@ -189,13 +237,13 @@ def _notes(a: Record, b: Record) -> Iterator[str]:
             yield f"{name} was {clock_a.median:.4g} {clock_a.unit} in A and {clock_b.median:.4g} {clock_b.unit} in B"
 
 
-def _amount(record: Record, figure: Figure) -> float | None:
-    """Return the flops, bytes or items that one execution is rated by; None of a time, or where they are unknown."""
-    return record.work.amount(figure) if record.work and figure != "time" else None
+def _amount(record: Record, metric: MainMetric) -> float | None:
+    """Return the flops, bytes or items of one execution; None if the metric is a time or the work is unknown."""
+    return record.work.amount(metric) if record.work and metric != "time" else None
 
 
 def _qualities(a: Sequence[Record], b: Sequence[Record]) -> dict[str, tuple[Metric, Metric]]:
-    """Return the mean of each declared quality that all records have, in A and in B."""
+    """Return the means in A and in B of each declared quality metric that all records have."""
     names = [quality.name for quality in a[0].qualities]
     shared = [name for name in names if all(name in record.metrics for record in (*a, *b))]
     return {name: (_mean(a, name), _mean(b, name)) for name in shared}

@@ -1,4 +1,4 @@
-"""The comparison as a document, and as a terminal shows it: environments, points, and a line that sums up."""
+"""Terminal output and document of a comparison: environments, points and a summary line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accelbench.compare.runs import Comparison
 from accelbench.environment.differences import Difference
 from accelbench.export.document import Column, DocumentRow, ResultDocument
 from accelbench.export.terminal import WIDTH, differences_table, table_of
-from accelbench.output.format import UNKNOWN, percent, quality_in_short, read, read_figure
+from accelbench.output.format import UNKNOWN, percent, quality_in_short, read, read_result
 from accelbench.profiling.analysis.cost import by_fastest
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate
@@ -26,11 +26,11 @@ SPEED = Column(
     f"speed of B\n{CONFIDENCE:.0%} interval", ("× {speed:.3f}", "{low:.3f}–{high:.3f}"), right=True, whole=True
 )
 MOST_NAMED = 3
-"""The number of points that a note names; it counts more of them."""
+"""Maximum number of points that a note lists by name; of more, it prints the number."""
 
 
 def render_comparison(comparison: Comparison, console: Console) -> None:
-    """Print what differs between the environments, then the points, then one line that sums up."""
+    """Print the differences between the environments, the points, and a summary line."""
     console.print(Text.assemble("B ", (comparison.b, "bold"), " against A ", (comparison.a, "bold")))
     for note in comparison.notes:
         console.print(Text(note, style="yellow"))
@@ -41,7 +41,7 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
         console.print()
     if any(record.timing and by_fastest(record.timing) for change in comparison.changes for record in change.a):
         console.print(
-            Text("Figures are medians; the speed of a kernel on a CPU is by its fastest samples.", style="dim")
+            Text("Results are medians; the speed ratio of a CPU kernel uses its fastest samples.", style="dim")
         )
     _print_notes(comparison.changes, console)
     for pair in comparison.unmeasured:
@@ -53,45 +53,45 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
 
 
 def _print_differences(found: tuple[Difference, ...], console: Console) -> None:
-    telling = [(difference.fact, difference.a, difference.b) for difference in found if difference.matters]
+    relevant = [(difference.fact, difference.a, difference.b) for difference in found if difference.matters]
     others = [difference for difference in found if not difference.matters]
-    if telling:
-        console.print(differences_table("A", "B", telling), width=min(WIDTH, console.width))
+    if relevant:
+        console.print(differences_table("A", "B", relevant), width=min(WIDTH, console.width))
     else:
-        console.print(Text("The environments agree in everything that matters."))
+        console.print(Text("The environments have no relevant differences."))
     if others:
-        told = "; ".join(f"{other.fact} {other.a} / {other.b}" for other in others)
-        console.print(Text(f"Also different (A / B): {told}", style="dim"))
+        listed = "; ".join(f"{other.fact} {other.a} / {other.b}" for other in others)
+        console.print(Text(f"Also different (A / B): {listed}", style="dim"))
 
 
 def _print_notes(changes: tuple[PointChange, ...], console: Console) -> None:
-    """Print what is to be known of the points; what many share is said once, with their number."""
+    """Print the notes on the points; a note that several points share is printed once."""
     points: dict[str, list[str]] = {}
     for change in changes:
         for note in (*filter(None, [change.reason]), *change.notes):
             points.setdefault(note, []).append(change.point)
         if change.evidence:
-            points.setdefault(f"the interval is that of {change.evidence.basis}", []).append(change.point)
-    for note, those in points.items():
-        everywhere = len(those) == len(changes) > 1
-        who = "all points" if everywhere else ", ".join(those) if len(those) <= MOST_NAMED else f"{len(those)} points"
+            points.setdefault(f"interval from {change.evidence.basis}", []).append(change.point)
+    for note, named in points.items():
+        everywhere = len(named) == len(changes) > 1
+        who = "all points" if everywhere else ", ".join(named) if len(named) <= MOST_NAMED else f"{len(named)} points"
         console.print(Text.assemble((who, "bold"), f": {note}"))
 
 
 def _outcomes(records: Sequence[Record]) -> Text:
-    """Return what became of the point in each run; equal outcomes are told once."""
+    """Return the status of the point in the runs, each with its reason and its number of runs."""
     counted = Counter((record.status, "" if record.status == "measured" else record.reason) for record in records)
     styles = {"measured": "", "failed": "bold red", "skipped": "yellow"}
     parts = []
     for (status, reason), count in counted.items():
-        why = "" if status == "measured" else f" ({reason or 'no reason was recorded'})"
+        why = "" if status == "measured" else f" ({reason or 'no reason recorded'})"
         parts.append(Text.assemble((status, styles[status]), why, f" {count}×" if len(records) > 1 else ""))
     return Text(", ").join(parts)
 
 
 def _sum_up(comparison: Comparison) -> Text:
     if not comparison.changes:
-        return Text("No point was measured on both sides.", style="bold yellow")
+        return Text("No point was measured on both sides: nothing to compare.", style="bold yellow")
     counts = Counter(change.verdict for change in comparison.changes)
     parts = [f"{counts[verdict]} {verdict}" for verdict in get_args(SpeedVerdict) if counts[verdict]]
     parts += [f"{len(comparison.unmeasured)} not measured in every run"] if comparison.unmeasured else []
@@ -101,7 +101,7 @@ def _sum_up(comparison: Comparison) -> Text:
 
 
 def document_of_comparison(comparison: Comparison, regressions: Sequence[Regression]) -> ResultDocument:
-    """Return each point of both sides; a regression has failed, and an undecided point is skipped."""
+    """Return a document with a row for each shared point: a regression is `failed`, an inconclusive point `skipped`."""
     facts = {
         "a": comparison.a,
         "b": comparison.b,
@@ -129,7 +129,7 @@ def document_of_comparison(comparison: Comparison, regressions: Sequence[Regress
 
 def _change(change: PointChange, regression: str | None) -> DocumentRow:
     speed = change.evidence.speed if change.evidence else None
-    undecided = change.verdict == "cannot tell"
+    undecided = change.verdict == "inconclusive"
     return DocumentRow(
         name=change.point,
         values={
@@ -140,7 +140,7 @@ def _change(change: PointChange, regression: str | None) -> DocumentRow:
             "figure_b": _mean_figure(change.b),
             "qualities": list(_qualities(change)),
             "basis": change.evidence.basis if change.evidence else None,
-            "disturbed": change.barred,
+            "disturbed": change.only_noisy,
             "notes": change.notes,
         },
         outcome="failed" if regression else "skipped" if undecided else "passed",
@@ -149,8 +149,8 @@ def _change(change: PointChange, regression: str | None) -> DocumentRow:
 
 
 def _certainty(change: PointChange) -> str:
-    """Return how sure the verdict is: by how little the same differ, or the p value that there is no difference."""
-    if change.evidence is None or change.barred:
+    """Return the largest difference within the interval for `same`, the p value of no difference otherwise."""
+    if change.evidence is None or change.only_noisy:
         return ""
     if change.verdict == "same":
         speed = change.evidence.speed
@@ -159,16 +159,17 @@ def _certainty(change: PointChange) -> str:
 
 
 def _mean_figure(records: Sequence[Record]) -> str:
-    """Return the figure of one run, or the geometric mean of the figures of several."""
+    """Return the result of one run, or the geometric mean of several runs, which is a bound if one of them is."""
     rates = [rate for record in records if (rate := record.rate())]
-    reading = read_figure(records[0])
     if len(rates) == len(records) > 1:
-        reading = read(geometric_mean(rates), records[0].unit)
-    return reading.figure if reading else UNKNOWN
+        sign = next(filter(None, (record.bound_sign() for record in records)), "")
+        return sign + read(geometric_mean(rates), records[0].unit).quantity
+    reading = read_result(records[0])
+    return reading.quantity if reading else UNKNOWN
 
 
 def _qualities(change: PointChange) -> Iterator[str]:
-    """Yield each quality in A and in B, with its interval where it is a share of the record's held-out examples."""
+    """Yield each quality metric in A and in B, with its interval if it is a share of the held-out examples."""
     for quality in change.a[0].qualities:
         if quality.name in change.qualities:
             pair = zip((change.a[0], change.b[0]), change.qualities[quality.name], strict=True)
@@ -178,7 +179,7 @@ def _qualities(change: PointChange) -> Iterator[str]:
 
 
 def speed_values(speed: Estimate | None) -> dict[str, Any]:
-    """Return the columns of the speed of B over that of A, of which `change` is in words: `× 0.956 (0.951–0.960)`."""
+    """Return the values of B's speed relative to A's; `change` has them as text: `× 0.956 (0.951–0.960)`."""
     if speed is None:
         return dict.fromkeys(("change", "speed", "low", "high"))
     change = f"× {speed.value:.3f} ({speed.low:.3f}–{speed.high:.3f})"

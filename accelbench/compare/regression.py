@@ -1,4 +1,4 @@
-"""The rule of `--fail-on`, and the points that break it."""
+"""Rule of `--fail-on` and the points that violate it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from accelbench.errors import UserError
 from accelbench.output.format import percent
 
 REGRESSION_CONFIDENCE = 0.99
-"""The confidence that a loss of speed is one, asked of a point that ends the command with status 3: many points are
-compared, and each may err."""
+"""Confidence required of a regression, which makes the command exit with status 3.
+
+It is higher than the confidence of verdicts, and applies to the p value adjusted for the number of compared points.
+"""
 
 
 @dataclass(frozen=True)
 class FailOn:
-    """The rule that says what a regression is: the loss of at least this share of the speed."""
+    """Threshold of a regression: a loss of at least `percent` of the speed."""
 
     percent: float
 
@@ -26,27 +28,27 @@ class FailOn:
 
 @dataclass(frozen=True)
 class Regression:
-    """A point that became worse, and how."""
+    """Point with a regression, and its reason."""
 
     point: str
     reason: str
 
 
 def parse_fail_on(text: str) -> FailOn:
-    """Read `slower:5%`; `UserError` for anything else."""
+    """Parse `slower:5%`; raise `UserError` for anything else."""
     match = re.fullmatch(r"\s*slower\s*:\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*", text)
     if match is None:
-        raise UserError(f"--fail-on {text!r} is not understood: write it as slower:5%")
+        raise UserError(f"--fail-on: invalid value {text!r} (expected slower:PERCENT%, such as slower:5%)")
     percent = float(match[1])
     if percent >= 100:
-        raise UserError(f"--fail-on {text!r}: nothing loses 100 % of its speed; slower:50% is twice the time")
+        raise UserError(f"--fail-on {text!r}: must be less than 100 %; slower:50% is twice the time")
     return FailOn(percent)
 
 
 def regressions(comparison: Comparison, fail_on: FailOn) -> tuple[Regression, ...]:
-    """Return the points that lost at least that share of their speed beyond doubt, or that B failed to measure.
+    """Return the points that are significantly slower by at least the threshold, or that failed in B only.
 
-    A share below the comparison's equivalence is obeyed too, whatever the verdict. A disturbed point is none.
+    The threshold may be below the comparison's equivalence. Noisy points are never regressions.
     """
     slower = (
         Regression(change.point, f"{percent(1 - change.evidence.speed.value)} slower")

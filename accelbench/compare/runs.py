@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from accelbench.compare.change import PointChange, compare_point
+from accelbench.compare.change import PastSpeeds, PointChange, adjusted, compare_point
 from accelbench.compare.sides import ComparedSide, open_sides
 from accelbench.environment.differences import Difference, differences, settings_text
 from accelbench.errors import UserError
 from accelbench.execution.store import RunStore
 from accelbench.history.past import read_past
 from accelbench.history.series import series_of
-from accelbench.history.spread import Spread
 from accelbench.profiling.records.record import Record
 
 EQUIVALENCE = 0.03
@@ -32,7 +31,7 @@ class UnmeasuredPoint:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of side B with side A; `a` and `b` are the ids of their runs."""
+    """Comparison of side B with side A; `a` and `b` are the ids of their runs."""
 
     a: str
     b: str
@@ -50,26 +49,24 @@ def compare(
     b: Sequence[RunStore],
     equivalence: float = EQUIVALENCE,
     history: Sequence[RunStore] = (),
-    even_if_disturbed: bool = False,
+    include_noisy: bool = False,
 ) -> Comparison:
-    """Compare the runs of B with those of A; speeds that differ by less than the share `equivalence` are the same.
+    """Compare the runs of B with the runs of A; speeds that differ by less than the share `equivalence` are the same.
 
-    The spread of the runs in `history` on the same machine tells what is normal, beside that of several runs a side.
-    Raises `UserError` for an equivalence that is no share, for a run that cannot be read, and for sides that make no
-    sense.
+    `history` contains past runs: their spread on the same machine widens or narrows the intervals. Raises `UserError`
+    for an equivalence outside [0, 1), for an unreadable run, and for a run that is on both sides or twice on one.
     """
     if not 0 <= equivalence < 1:
-        raise UserError(f"an equivalence of {equivalence:.0%} is none: choose at least 0 % and less than 100 %")
+        raise UserError(f"invalid equivalence of {equivalence:.0%}: must be at least 0 % and less than 100 %")
     side_a, side_b = open_sides(a, b)
     shared = [(tuple(found), tuple(side_b.points[p])) for p, found in side_a.points.items() if p in side_b.points]
-    normal_a, normal_b = _normal(side_a, side_b, history)
+    past_of = _past_speeds(side_a, side_b, history)
     changes, unmeasured = [], []
     for pair in shared:
         measured = [[record for record in records if record.status == "measured"] for records in pair]
         if measured[0] and measured[1]:
             point = str(measured[0][0].point)
-            normal = (normal_a.get(point), normal_b.get(point))
-            changes.append(compare_point(measured[0], measured[1], equivalence, normal, even_if_disturbed))
+            changes.append(compare_point(measured[0], measured[1], equivalence, past_of(point), include_noisy))
         if any(record.status != "measured" for records in pair for record in records):
             unmeasured.append(UnmeasuredPoint(*pair))
     first_a, first_b = side_a.infos[0], side_b.infos[0]
@@ -78,7 +75,7 @@ def compare(
         b=side_b.title,
         equivalence=equivalence,
         differences=differences(first_a.environment, first_b.environment, side_a.devices | side_b.devices),
-        changes=tuple(changes),
+        changes=tuple(adjusted(changes)),
         unmeasured=tuple(unmeasured),
         only_a=tuple(point for point in side_a.points if point not in side_b.points),
         only_b=tuple(point for point in side_b.points if point not in side_a.points),
@@ -88,17 +85,18 @@ def compare(
 
 def _other_settings(a: ComparedSide, b: ComparedSide) -> Iterator[str]:
     if found := settings_text([a.infos[0].settings, b.infos[0].settings]):
-        yield f"measured with other settings (A / B): {'; '.join(found)}"
+        yield f"measured with different settings (A / B): {'; '.join(found)}"
 
 
-def _normal(
-    a: ComparedSide, b: ComparedSide, history: Sequence[RunStore]
-) -> tuple[Mapping[str, Spread], Mapping[str, Spread]]:
-    """Return the spread of each point from run to run on the machines of A and B, by runs other than these."""
+def _past_speeds(a: ComparedSide, b: ComparedSide, history: Sequence[RunStore]) -> Callable[[str], PastSpeeds]:
+    """Return a function that returns the past speeds of a point on the machines of A and B."""
     machines = {a.machine, b.machine}
     past = read_past(history, lambda machine: machine in machines, {info.run_id for info in (*a.infos, *b.infos)})
-    spreads: dict[str, dict[str, Spread]] = {machine: {} for machine in machines}
-    for series in series_of(past.runs):
-        if series.compared_spread:
-            spreads[series.machine][str(series.point)] = series.compared_spread
-    return spreads[a.machine], spreads[b.machine]
+    series = {(one.machine, str(one.point)): one for one in series_of(past.runs)}
+
+    def of(point: str) -> PastSpeeds:
+        of_a, of_b = (series.get((side.machine, point)) for side in (a, b))
+        spreads = (of_a.compared_spread if of_a else None, of_b.compared_spread if of_b else None)
+        return PastSpeeds(spreads, of_a.process_costs if of_a and of_a is of_b else ())
+
+    return of

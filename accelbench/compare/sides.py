@@ -1,4 +1,4 @@
-"""Sides of a comparison: each is one run, or several of one machine, which have a spread between runs."""
+"""Sides of a comparison: each is one run or several runs of one machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accelbench.profiling.records.record import Record
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """One side of a comparison: its letter and its runs."""
+    """Side of a comparison: its letter and its runs."""
 
     name: str
     runs: tuple[RunStore, ...]
@@ -46,16 +46,14 @@ class ComparedSide:
 
     @cached_property
     def _records(self) -> list[list[Record]]:
-        """Return the records of each run."""
         return [run.records() for run in self.runs]
 
     def notes(self) -> Iterator[str]:
-        """Yield notes on unfinished runs, and on differences among the runs of this side."""
+        """Yield notes on unfinished runs and on differences between the runs of this side."""
         for records, info in zip(self._records, self.infos, strict=True):
             if info.status != "finished":
                 which = self.name if len(self.runs) == 1 else f"{info.run_id} of {self.name}"
-                told = f"{len(records)} of its {len(info.plan)} points have a record"
-                yield f"{which} is not finished ({info.status}): {told}"
+                yield f"{which} is {info.status}: {len(records)} of its {len(info.plan)} points have a record"
         first, *others = self.infos
         unlike = [
             f"{difference.fact} {difference.a} / {difference.b}"
@@ -65,11 +63,11 @@ class ComparedSide:
         ]
         unlike += settings_text([info.settings for info in self.infos])
         if unlike:
-            yield f"the runs of {self.name} differ among themselves: {'; '.join(dict.fromkeys(unlike))}"
+            yield f"the runs of {self.name} differ from each other: {'; '.join(dict.fromkeys(unlike))}"
 
 
 def open_sides(a: Sequence[RunStore], b: Sequence[RunStore]) -> tuple[ComparedSide, ComparedSide]:
-    """Return both sides; `UserError` for a run that cannot be read, that is given twice, and for mixed machines."""
+    """Return both sides; raise `UserError` for an unreadable or repeated run and for a side with several machines."""
     sides = tuple(
         ComparedSide(name, tuple(runs), tuple(run.info() for run in runs)) for name, runs in (("A", a), ("B", b))
     )
@@ -77,13 +75,13 @@ def open_sides(a: Sequence[RunStore], b: Sequence[RunStore]) -> tuple[ComparedSi
     for side in sides:
         ids = [info.run_id for info in side.infos]
         if twice := {run_id for run_id in ids if ids.count(run_id) > 1}:
-            raise UserError(f"{side.name} holds {min(twice)} twice: one run tells nothing of the spread between runs")
+            raise UserError(f"{side.name} contains run {min(twice)} twice: give each run once")
         machines = list(dict.fromkeys(map(fingerprint, side.infos)))
         if len(machines) > 1:
             raise UserError(
-                f"the runs of {side.name} are of several machines, whose spread is none between runs: "
+                f"the runs of {side.name} are of several machines; a side needs runs of one machine: "
                 f"{'; '.join(machines)}"
             )
     if both := {info.run_id for info in side_a.infos} & {info.run_id for info in side_b.infos}:
-        raise UserError(f"{min(both)} is on both sides: there is nothing to compare it with")
+        raise UserError(f"run {min(both)} is on both sides: give each run to one side only")
     return side_a, side_b

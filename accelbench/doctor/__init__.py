@@ -1,4 +1,4 @@
-"""The state of this machine, what stands in the way of good measurements, and the command or flag that mends it."""
+"""Checks of this machine: devices, software and sources of noise, each with the command that fixes a problem."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelbench.doctor.check import Check
-from accelbench.doctor.gpu import check_toolkit, settle, try_gpu
+from accelbench.doctor.gpu import check_toolkit, merge_trials, try_gpu
 from accelbench.doctor.machine import (
     check_affinity,
     check_devices,
@@ -31,8 +31,9 @@ from accelbench.doctor.profiling import (
     try_plugin,
     try_py_spy,
 )
-from accelbench.doctor.quiet import check_boost, check_smt, trials_of_quiet
+from accelbench.doctor.quiet import check_boost, check_smt, noise_trials
 from accelbench.export.document import Column, DocumentRow, ResultDocument
+from accelbench.output.format import counted
 from accelbench.profiling.text import format_bytes
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
-    """Look at everything that applies to this machine; `root` is where `/proc`, `/sys` and `/dev` are."""
+    """Return all checks that apply to this machine; `root` contains `proc`, `sys` and `dev`."""
     one_each: tuple[Callable[[Path], Check | None], ...] = (
         *(check_governor, check_boost, check_smt, check_quota, check_affinity, check_threads, check_load),
         *(check_memory_limit, check_huge_pages, check_swap, check_shared_memory),
@@ -62,20 +63,20 @@ def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
 
 
 def trials() -> Iterator[Check]:
-    """Yield the checks that need something to be tried, each within seconds."""
-    yield from trials_of_quiet()
+    """Yield the checks that run a trial of some seconds each."""
+    yield from noise_trials()
     yield try_py_spy()
     yield try_plugin()
     yield from try_gpu()
 
 
-def examine(runs: Path) -> list[Check]:
-    """Look and try: a GPU can be used only if what measures on it was seen to run."""
-    return settle(checks(runs=runs), list(trials()))
+def examine(found: Sequence[Check]) -> list[Check]:
+    """Run the trials and return all checks; a GPU is usable only if the trials of its libraries succeeded."""
+    return merge_trials(found, list(trials()))
 
 
-def render_doctor(environment: Environment, checks: list[Check], console: Console) -> None:
-    """Print the machine, the checks with their remedies, and what could not be known."""
+def render_doctor(environment: Environment, found: list[Check], console: Console) -> None:
+    """Print the machine and the checks, then run the trials and print their results, unknown facts and a summary."""
     from rich.text import Text
 
     from accelbench.export.terminal import table_of
@@ -83,15 +84,26 @@ def render_doctor(environment: Environment, checks: list[Check], console: Consol
     for name, fact in describe(environment):
         console.print(Text.assemble((f"{name:9}", "bold"), fact))
     console.print()
-    console.print(table_of(document_of_checks(environment, checks)))
-    if environment.unknown:
-        console.print()
-        for fact, reason in environment.unknown.items():
-            console.print(Text(f"unknown: {fact}: {reason}", style="dim"))
+    console.print(table_of(document_of_checks(environment, found)))
+    console.print(Text("trying profilers, libraries of GPUs, and the noise (up to half a minute)", style="dim"))
+    everything = examine(found)
+    console.print(table_of(document_of_checks(environment, [check for check in everything if check not in found])))
+    for fact, reason in environment.unknown.items():
+        console.print(Text(f"unknown: {fact}: {reason}", style="dim"))
+    console.print()
+    console.print(summary(everything))
+
+
+def summary(found: Sequence[Check]) -> str:
+    """Return the numbers and names of warnings and missing items as a sentence."""
+    warnings, missing = ([check.name for check in found if check.status == word] for word in ("warn", "missing"))
+    parts = [f"{counted(len(warnings), 'warning')} ({', '.join(warnings)})"] if warnings else []
+    parts += [f"{len(missing)} missing ({', '.join(missing)})"] if missing else []
+    return f"{'; '.join(parts)}." if parts else "No problem found."
 
 
 def describe(environment: Environment) -> Iterator[tuple[str, str]]:
-    """Yield the machine in a few lines: name and fact."""
+    """Yield the description of the machine as pairs of name and fact."""
     processor, main_memory, software_facts = environment.cpu, environment.memory, environment.software
     sockets = f"{processor.sockets} × " if processor.sockets and processor.sockets > 1 else ""
     cores = f"{processor.cores} cores, " if processor.cores else ""
@@ -101,8 +113,8 @@ def describe(environment: Environment) -> Iterator[tuple[str, str]]:
         if cache.kind != "Instruction":
             yield "", f"L{cache.level} {format_bytes(cache.size_bytes)} for {cache.shared_by} logical CPUs"
     yield "memory", f"{format_bytes(main_memory.total_bytes)}, {format_bytes(main_memory.available_bytes)} available"
-    around = [environment.system.container, environment.system.scheduler, environment.system.runtime]
-    yield "system", ", ".join(filter(None, [environment.system.os, f"kernel {environment.system.kernel}", *around]))
+    context = [environment.system.container, environment.system.scheduler, environment.system.runtime]
+    yield "system", ", ".join(filter(None, [environment.system.os, f"kernel {environment.system.kernel}", *context]))
     for gpu in environment.gpus:
         size = f", {format_bytes(gpu.memory_bytes)}" if gpu.memory_bytes else ""
         capability = f", compute capability {gpu.compute_capability}" if gpu.compute_capability else ""
@@ -110,7 +122,7 @@ def describe(environment: Environment) -> Iterator[tuple[str, str]]:
     if environment.cuda:
         yield (
             "CUDA",
-            f"driver {environment.cuda.driver or 'of unknown version'}, serves CUDA {environment.cuda.driver_cuda}",
+            f"driver {environment.cuda.driver or 'of unknown version'}, supports CUDA {environment.cuda.driver_cuda}",
         )
     libraries = ", ".join(f"{name} {version}" for name, version in software_facts.libraries.items())
     yield "software", f"Python {software_facts.python}, {libraries}"
@@ -118,7 +130,7 @@ def describe(environment: Environment) -> Iterator[tuple[str, str]]:
 
 
 def document_of_checks(environment: Environment, checks: Sequence[Check]) -> ResultDocument:
-    """Return the machine, and each thing that was looked at; what is missing has failed."""
+    """Return the machine and the checks as a document; a missing item has the status failed."""
     machine: dict[str, list[str]] = {}
     name = ""
     for heading, fact in describe(environment):
@@ -135,8 +147,8 @@ def document_of_checks(environment: Environment, checks: Sequence[Check]) -> Res
     ]
     columns = (
         Column("", ("{status}",), whole=True),
-        Column("looked at", ("{name}",)),
+        Column("check", ("{name}",)),
         Column("found", ("{found}",)),
-        Column("what to do", ("{advice}",), below=("as it is: {cost}",)),
+        Column("advice", ("{advice}",), below=("effect: {cost}",)),
     )
     return ResultDocument("doctor", {"machine": machine, "unknown": environment.unknown}, rows, columns=columns)

@@ -1,4 +1,4 @@
-"""What a check of the machine found."""
+"""Result of a check of the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CheckStatus = Literal["ok", "warn", "missing"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at: how it is, what to do about it, and what it costs to leave it (empty where it is well)."""
+    """Checked item: status and finding; for a problem, advice and effect on measurements."""
 
     name: str
     status: CheckStatus

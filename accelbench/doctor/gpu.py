@@ -1,4 +1,4 @@
-"""The trials of the GPU: each library of the GPU path is tried on it, in a process of its own."""
+"""Trials of the GPU: each library is tested in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accelbench.doctor.check import Check
-from accelbench.profiling.child import module_command
+from accelbench.profiling.child import child_environment, module_command
 from accelbench.profiling.devices import DeviceMissing, GpuBackend, gpu_backend, is_installed
 from accelbench.profiling.devices.nvidia import Nvidia
 from accelbench.profiling.machine.nvidia.toolkit import toolkit, toolkit_version
 from accelbench.profiling.machine.packages import FRAMEWORKS
 
 LIMIT_S = 120.0
-"""The seconds that a trial may take; a framework that is imported from a cold disk takes longest."""
+"""Time limit of a trial in seconds; importing a framework from a cold disk takes longest."""
 AT_ONCE = 4
-HUNG = "no answer within"
-# Without these the first framework takes most of the card's memory, and the trials beside it fail for want of it.
+HUNG = "no result within"
+# Without these, the first framework allocates most of the GPU memory, and concurrent trials fail.
 SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 DEVICE = "device gpu"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One library that does a small thing on the GPU, as a program that prints what it ran with."""
+    """Test program of one library on the GPU, which prints the versions it ran with."""
 
     name: str
     command: tuple[str, ...]
     modules: tuple[str, ...]
-    """The modules that must all be installed for it."""
+    """Modules that must all be installed."""
     install: str
     cost: str
     needed: bool = False
-    """Whether nothing can be measured on the GPU without it."""
+    """Whether GPU measurements require the library."""
 
 
 TRIALS = "accelbench.doctor.gpu_trials"
@@ -49,9 +49,9 @@ def _trial(name: str, short: str, modules: tuple[str, ...], cost: str, install: 
 
 
 def gpu_trials(gpu: GpuBackend) -> tuple[Trial, ...]:
-    """Return the trials of the libraries that a vendor's GPUs are measured with, and of the frameworks."""
+    """Return the trials of the vendor's libraries and of the frameworks."""
     install = gpu.libraries_install()
-    none, no_training = "nothing can be measured on the GPU", "no training is measured on the GPU with it"
+    none, no_training = "nothing can be measured on the GPU", "its training workloads cannot run on the GPU"
     of_nvidia = (
         _trial("Numba", "numba", ("numba.cuda",), none, install, needed=True),
         _trial("NVBench", "nvbench", ("cuda.bench",), none, install, needed=True),
@@ -65,7 +65,7 @@ def gpu_trials(gpu: GpuBackend) -> tuple[Trial, ...]:
 
 
 def try_gpu() -> Iterator[Check]:
-    """Compile and launch a kernel with each library, where there is a GPU."""
+    """Yield the trials of all libraries if there is a GPU."""
     gpu = gpu_backend()
     try:
         gpu.find()
@@ -76,7 +76,7 @@ def try_gpu() -> Iterator[Check]:
 
 
 def run_trials(trials: Sequence[Trial], limit_s: float = LIMIT_S) -> list[Check]:
-    """Run the trials side by side; one that failed so is run again alone: a card may serve one process at a time."""
+    """Run the trials in parallel, and repeat failed ones serially: a GPU may be limited to one process at a time."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         checks = list(pool.map(lambda trial: run_trial(trial, limit_s), trials))
     return [
@@ -86,11 +86,11 @@ def run_trials(trials: Sequence[Trial], limit_s: float = LIMIT_S) -> list[Check]
 
 
 def run_trial(trial: Trial, limit_s: float = LIMIT_S) -> Check:
-    """Run the trial and return its outcome: what it ran with, its error, the signal that ended it, or that it hung."""
+    """Run a trial and return its outcome: versions, error, signal or timeout."""
     name = f"{trial.name} on the GPU"
     lacking = [name for name in trial.modules if not any(map(is_installed, _modules(name)))]
     if lacking:
-        return Check(name, "missing", f"Python has no {', no '.join(lacking)}", trial.install, trial.cost)
+        return Check(name, "missing", f"not installed: {', '.join(lacking)}", trial.install, trial.cost)
     process = subprocess.Popen(
         trial.command,
         stdin=subprocess.DEVNULL,
@@ -98,26 +98,26 @@ def run_trial(trial: Trial, limit_s: float = LIMIT_S) -> Check:
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        env=os.environ | SHARING,
-        start_new_session=True,  # what it starts can be ended with it
+        env=child_environment(**SHARING),
+        start_new_session=True,  # its children are ended with it
     )
     advice = f"{trial.install}; for details: python -m {TRIALS} {trial.command[-1]}"
     try:
-        said, complaint = process.communicate(timeout=limit_s)
+        output, errors = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return Check(name, "warn", f"{HUNG} {limit_s:g} s", advice, trial.cost)
     if process.returncode == 0:
-        return Check(name, "ok", f"compiled and ran: {_last_line(said)}")
+        return Check(name, "ok", f"compiled and ran: {_last_line(output)}")
     if process.returncode < 0:
         return Check(name, "warn", f"ended by {signal.Signals(-process.returncode).name}", advice, trial.cost)
-    found = _last_line(complaint) or f"exit status {process.returncode}"
+    found = _last_line(errors) or f"exit status {process.returncode}"
     return Check(name, "warn", found, advice, trial.cost)
 
 
 def _modules(library: str) -> tuple[str, ...]:
-    """Return the modules of which one must be installed for a library."""
+    """Return the modules of a library, one of which must be installed."""
     return gpu_backend().libraries.get(library, (library,))
 
 
@@ -125,31 +125,31 @@ def _last_line(text: str) -> str:
     return next(reversed(text.strip().splitlines()), "")
 
 
-def settle(checks: Sequence[Check], trials: Sequence[Check]) -> list[Check]:
-    """Return all checks; that of the GPU itself is well only if every trial passed that measuring needs."""
+def merge_trials(checks: Sequence[Check], trials: Sequence[Check]) -> list[Check]:
+    """Return all checks; the GPU device is `ok` only if all trials of required libraries passed."""
     needed = {f"{trial.name} on the GPU" for trial in gpu_trials(gpu_backend()) if trial.needed}
     failed = [trial for trial in trials if trial.name in needed and trial.status != "ok"]
     if not failed:
         return [*checks, *trials]
     found = f"cannot be used: {'; '.join(f'{trial.name}: {trial.found}' for trial in failed)}"
-    worse = Check(DEVICE, "missing", found, failed[0].advice)
-    return [worse if check.name == DEVICE and check.status == "ok" else check for check in (*checks, *trials)]
+    unusable = Check(DEVICE, "missing", found, failed[0].advice)
+    return [unusable if check.name == DEVICE and check.status == "ok" else check for check in (*checks, *trials)]
 
 
 def check_toolkit(root: Path) -> Check | None:
-    """Return the CUDA toolkit that Numba is given on a GPU; without one it looks among Python's packages."""
+    """Check the CUDA toolkit used by Numba; without a toolkit, Numba uses the libraries of Python packages."""
     try:
         Nvidia().find(root)
     except DeviceMissing:
         return None
     folder = toolkit(root)
     if folder is None:
-        return Check("CUDA toolkit", "ok", "none in its usual places: libraries are those of Python's packages")
+        return Check("CUDA toolkit", "ok", "not found in the usual places: libraries of Python packages are used")
     version = toolkit_version(folder)
-    there = any(folder.glob("nvvm/lib64/libnvvm.so*"))
+    has_nvvm = any(folder.glob("nvvm/lib64/libnvvm.so*"))
     found = f"{folder}, CUDA {'of unknown version' if version is None else '{}.{}'.format(*version)}"
-    if there:
+    if has_nvvm:
         return Check("CUDA toolkit", "ok", f"{found}, has libNVVM")
-    cost = "Numba compiles only if libNVVM is among Python's packages"
-    advice = "unset CUDA_PATH and CUDA_HOME, or have them name a whole toolkit"
+    cost = "Numba can compile only with libNVVM from Python packages"
+    advice = "unset CUDA_PATH and CUDA_HOME, or set them to a complete toolkit"
     return Check("CUDA toolkit", "warn", f"{found}, has no libNVVM", advice, cost)

@@ -1,7 +1,7 @@
-"""One small thing on the device for each library of the GPU path: `python -m accelbench.doctor.gpu_trials NAME`.
+"""Test programs of the GPU libraries: `python -m accelbench.doctor.gpu_trials NAME`.
 
-A trial prints what it ran with; one that fails ends with exit status 1, and its error is the last line that it writes.
-Each is run in a process of its own: a CUDA error sticks to the process that made it.
+A successful trial prints its versions. A failed trial has exit status 1, and its last line of stderr is the error. Each
+trial is a process of its own: a CUDA error persists in its process.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from accelbench.profiling.machine.environment.software import installed_version
 
 SIZE = 1000
 LONGEST = 300
-"""The number of characters of an error that are shown: some list every place that was searched."""
+"""Maximum length of a printed error in characters; some errors list all searched paths."""
 
 
 def main() -> int:
-    """Run the trial of that name."""
+    """Run the trial named in the first argument, and return the exit status."""
     try:
         print(TRIALS[sys.argv[1]]())
-    except BaseException as error:  # noqa: BLE001 - whatever a library raises is what the trial is to find
+    except BaseException as error:  # noqa: BLE001 - any error of a library is the result of its trial
         traceback.print_exc()
-        words = " ".join(f"{type(error).__name__}: {error}".split())
-        print(words if len(words) <= LONGEST else words[:LONGEST] + " …", file=sys.stderr)
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        print(text if len(text) <= LONGEST else text[:LONGEST] + " …", file=sys.stderr)
         return 1
     return 0
 
 
 def try_numba() -> str:
-    """Compile a kernel with libNVVM, and launch it."""
+    """Compile and launch a kernel with libNVVM."""
     from accelbench.kernels.lib.gpu.numba_cuda import cuda
 
     libnvvm = find_libnvvm()
@@ -50,17 +50,17 @@ def try_numba() -> str:
 
 
 def find_libnvvm() -> str:
-    """Return libNVVM's path as Numba finds it; RuntimeError that names it, since Numba's own error may not."""
+    """Return the path of libNVVM as found by Numba; raise RuntimeError if it is missing."""
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
     try:
         return str(load_nvidia_dynamic_lib("nvvm").abs_path)
     except Exception as error:
-        raise RuntimeError(f"libNVVM, with which Numba compiles, is not found: {error}") from error
+        raise RuntimeError(f"libNVVM, which Numba needs to compile, was not found: {error}") from error
 
 
 def try_cupy() -> str:
-    """Compile CUDA C++ with NVRTC, and launch it."""
+    """Compile CUDA C++ with NVRTC, and launch the kernel."""
     import cupy
 
     source = 'extern "C" __global__ void twice(float* x, int n) { int i = threadIdx.x; if (i < n) x[i] *= 2; }'
@@ -72,18 +72,18 @@ def try_cupy() -> str:
 
 
 def try_nvbench() -> str:
-    """Time the clearing of a few bytes, which needs no compiler."""
+    """Time a small memset, which needs no compiler."""
     from accelbench.profiling.machine.nvidia.cuda import call
     from accelbench.profiling.machine.nvidia.nvbench import time_nvbench
 
     pointer = call("cudaMalloc", SIZE)
     timing = time_nvbench(lambda stream: call("cudaMemsetAsync", pointer, 0, SIZE, stream), max_seconds=2.0)
-    clock = f"{timing.sm_clock.median:.0f} MHz" if timing.sm_clock else "a clock that it did not tell"
+    clock = f"{timing.sm_clock.median:.0f} MHz" if timing.sm_clock else "an unknown clock"
     return f"cuda-bench {installed_version('cuda-bench')}, {timing.summary.count} samples at {clock}"
 
 
 def try_cublaslt() -> str:
-    """Multiply integer matrices as the benchmark does, and check the product."""
+    """Run the int8 matrix product of the benchmark, and verify it."""
     from accelbench.execution.plan import discover
     from accelbench.profiling.benchmark import Task
     from accelbench.profiling.machine.nvidia.cuda import library, synchronize
@@ -96,35 +96,35 @@ def try_cublaslt() -> str:
     synchronize()
     verification = task.verify()
     if not verification.passed:
-        raise ArithmeticError(f"the product of integers is wrong: {verification}")
+        raise ArithmeticError(f"the int8 matrix product is wrong: {verification}")
     return str(library("cuda.pathfinder").load_nvidia_dynamic_lib("cublasLt").abs_path)
 
 
 def try_jax() -> str:
-    """Compile a function with XLA, and run it."""
+    """Compile and run a function with XLA."""
     import jax
 
     if jax.default_backend() != "gpu":
-        raise RuntimeError(f"JAX sees no GPU, only {jax.devices()}")
+        raise RuntimeError(f"JAX finds no GPU, only {jax.devices()}")
     _require_doubled(np.asarray(jax.jit(lambda x: x * 2)(np.arange(SIZE, dtype=np.float32))))
     return f"JAX {jax.__version__}"
 
 
 def try_torch() -> str:
-    """Run one of PyTorch's own kernels."""
+    """Run a kernel of PyTorch."""
     import torch
 
     _require_doubled((torch.arange(SIZE, dtype=torch.float32, device="cuda") * 2).cpu().numpy())
-    made_for = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"HIP {torch.version.hip}"
-    return f"PyTorch {torch.__version__}, for {made_for}"
+    built_for = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"HIP {torch.version.hip}"
+    return f"PyTorch {torch.__version__}, built for {built_for}"
 
 
 def try_tensorflow() -> str:
-    """Run one of TensorFlow's own kernels."""
+    """Run a kernel of TensorFlow."""
     import tensorflow as tf
 
     if not tf.config.list_physical_devices("GPU"):
-        raise RuntimeError("TensorFlow sees no GPU")
+        raise RuntimeError("TensorFlow finds no GPU")
     with tf.device("/GPU:0"):
         _require_doubled((tf.range(SIZE, dtype=tf.float32) * 2).numpy())
     return f"TensorFlow {tf.__version__}"
@@ -132,7 +132,7 @@ def try_tensorflow() -> str:
 
 def _require_doubled(found: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> None:
     if not np.array_equal(found, 2 * np.arange(SIZE, dtype=np.float32)):
-        raise ArithmeticError("the kernel ran, and its answer is wrong")
+        raise ArithmeticError("the kernel ran, but its result is wrong")
 
 
 TRIALS: dict[str, Callable[[], str]] = {

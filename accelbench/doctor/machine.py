@@ -1,4 +1,4 @@
-"""The checks of devices and frameworks, and of what about the machine disturbs measurements."""
+"""Checks of devices, frameworks and machine settings that affect measurements."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FRAMEWORKS = {
     "jax": ("jax",),
     "torch": ("torch",),
 }
-"""The distributions that bring each backend, any one of which will do."""
+"""Distributions that provide each backend; one is enough."""
 
-BUSY_CPUS = 0.25  # an idle desktop's load average stays below this
-SHARED_MEMORY_BYTES = 1 << 30  # data loaders and NCCL exchange batches there; Docker gives 64 MiB
-SWAPPED_SHARE = 0.01  # the share of the memory that may be swapped out
+BUSY_CPUS = 0.25  # load average of an idle desktop
+SHARED_MEMORY_BYTES = 1 << 30  # for data loaders and NCCL; the default of Docker is 64 MiB
+SWAPPED_SHARE = 0.01  # permitted share of memory in swap
 
 
 def check_devices(root: Path) -> Iterator[Check]:
@@ -36,15 +36,15 @@ def check_devices(root: Path) -> Iterator[Check]:
         except DeviceMissing as missing:
             yield Check(f"device {device}", "missing", missing.found, missing.advice)
         else:
-            yield Check(f"device {device}", "ok", "can be used")
+            yield Check(f"device {device}", "ok", "usable")
 
 
 def check_persistence() -> Iterator[Check]:
-    """Check that the driver stays loaded between processes: else each run begins with start-up and cold clocks."""
+    """Check that the driver stays loaded between processes; otherwise each run starts with low clocks."""
     try:
         gpus = collect_gpus(Driver())
     except (NoDriver, CudaError):
-        return  # the check of the device has said so
+        return  # reported by the check of the device
     for gpu in gpus:
         if gpu.persistence is not None:
             state, advice = ("on", "") if gpu.persistence else ("off", KEEP_LOADED)
@@ -62,7 +62,7 @@ def check_frameworks(root: Path) -> Iterator[Check]:
 
 
 def _accelerator(root: Path) -> DeviceKind:
-    """Return the backend of the machine's accelerator, or of its CPU where it has none."""
+    """Return the accelerator of this machine, or its CPU if there is none."""
     for device in kinds():
         if device != "cpu":
             kind = device_kind(device, root)
@@ -88,21 +88,21 @@ def check_quota(root: Path) -> Check:
     quota = limits.collect_cpu_quota(root)
     if quota is None:
         return Check("CPU quota", "ok", "none")
-    cost = "threads stand still once a period's quota is used up, and nothing that shares it is measured undisturbed"
-    return Check("CPU quota", "warn", f"{quota:g} CPUs' worth of time", _limit_advice("cpu", root), cost)
+    cost = "threads are stopped when the quota of a period is used up, so measurements are noisy"
+    return Check("CPU quota", "warn", f"{quota:g} CPUs", _limit_advice("cpu", root), cost)
 
 
 def check_memory_limit(root: Path) -> Check | None:
     limit, total = limits.collect_memory_limit(root), memory.collect_memory(root).total_bytes
     if limit is None or limit >= total:
-        return Check("memory limit", "ok", f"none below the {format_bytes(total)} of the machine")
+        return Check("memory limit", "ok", f"none below the total of {format_bytes(total)}")
     found = f"{format_bytes(limit)} of {format_bytes(total)}"
-    cost = "the kernel kills what needs more, be it a training or the analysis of its trace (up to 2 GiB)"
+    cost = "the kernel kills processes above it, such as a training run or a trace analysis (up to 2 GiB)"
     return Check("memory limit", "warn", found, _limit_advice("memory", root), cost)
 
 
 def _limit_advice(what: Literal["cpu", "memory"], root: Path) -> str:
-    """Return the flag that set the limit, by whoever set it."""
+    """Return the advice to raise the limit, with the option of the container engine or scheduler."""
     flags = {
         "docker": {"cpu": "--cpus", "memory": "--memory"},
         "podman": {"cpu": "--cpus", "memory": "--memory"},
@@ -112,8 +112,8 @@ def _limit_advice(what: Literal["cpu", "memory"], root: Path) -> str:
     facts = system.collect_system(root)
     setter = next((name for name in (facts.container, facts.scheduler) if name in flags), None)
     if setter is None:
-        return "systemctl show --property=CPUQuotaPerSecUSec,MemoryMax on the session's slice tells who set it"
-    return f"raise {setter}'s {flags[setter][what]}, or leave it out"
+        return "find its origin: systemctl show --property=CPUQuotaPerSecUSec,MemoryMax on the session's slice"
+    return f"raise or omit {flags[setter][what]} of {setter}"
 
 
 def check_affinity(root: Path) -> Check | None:
@@ -123,17 +123,17 @@ def check_affinity(root: Path) -> Check | None:
     found = f"{facts.usable} of {facts.logical} CPUs ({format_cpu_list(facts.affinity)})"
     if facts.usable >= facts.logical:
         return Check("CPU affinity", "ok", found)
-    advice = f"for the whole machine: taskset -c 0-{facts.logical - 1} …, docker without --cpuset-cpus, or --exclusive"
+    advice = f"to use all CPUs: taskset -c 0-{facts.logical - 1} …, docker without --cpuset-cpus, or srun --exclusive"
     return Check("CPU affinity", "warn", found, advice)
 
 
 def check_threads(root: Path) -> Check:
-    """Check that no thread setting is below the usable CPUs: it halves a figure without a trace elsewhere."""
+    """Check that no thread setting is below the number of usable CPUs, which would reduce results unnoticed."""
     usable = cpu.count_usable(root)
     settings = collect_variables(THREADS)
     low = {name: value for name, value in settings.items() if value.isdigit() and int(value) < usable}
     if not low:
-        return Check("thread settings", "ok", f"nothing below the {usable} usable CPUs")
+        return Check("thread settings", "ok", f"none below the {usable} usable CPUs")
     found = ", ".join(f"{name}={value}" for name, value in low.items())
     return Check("thread settings", "warn", f"{found}, with {usable} usable CPUs", f"unset {' '.join(low)}")
 
@@ -145,7 +145,10 @@ def check_load(root: Path) -> Check | None:
     load = float(text.split()[0])
     busy = load > BUSY_CPUS
     return Check(
-        "load", "warn" if busy else "ok", f"{load:g} over the last minute", "top -o %CPU tells by whom" if busy else ""
+        "load",
+        "warn" if busy else "ok",
+        f"{load:g} over the last minute",
+        "find the processes: top -o %CPU" if busy else "",
     )
 
 

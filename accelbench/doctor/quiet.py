@@ -1,31 +1,33 @@
-"""The checks of what disturbs measurements on this machine right now, each with the command that quietens it."""
+"""Checks of current sources of noise on this machine, each with the command that reduces it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from time import sleep
 
 import psutil
 
 from accelbench.doctor.check import Check
-from accelbench.profiling.machine.cpu_probe import probed, slower_cpus, slower_in_words
+from accelbench.profiling.machine.cpu_probe import format_slower_cpus, slower_cpus, with_bandwidths
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.environment.cpu import CPUS
 from accelbench.profiling.machine.environment.files import format_cpu_list, read_int, read_text
-from accelbench.profiling.machine.held_back import USERS, held_back
+from accelbench.profiling.machine.limiting_settings import USERS, limiting_settings
 from accelbench.profiling.records.environment import Environment
-from accelbench.profiling.telemetry.noise import OTHERS_CPUS, OTHERS_SHARE, STEAL_SHARE
+from accelbench.profiling.telemetry.noise import STEAL_SHARE, exceeds_tolerance
 
 LOOK_SECONDS = 0.5
-"""The time over which the load of the moment is counted: fifty ticks of the kernel's clock on each CPU."""
+"""Duration of the load measurement in seconds: 50 kernel ticks on each CPU."""
 SHOWN = 3
-"""The most processes that are named, and of them only those that use more than this share of a CPU."""
+"""Maximum number of processes to name."""
 BUSY_SHARE = 0.05
+"""Minimum share of a CPU for a process to be named."""
 
 
 def check_boost(root: Path) -> Check | None:
-    """Check whether the clock rises above its base while the chip is cool, so that a figure depends on the minute."""
+    """Check whether CPU boost is on, which makes clocks depend on temperature and load."""
     no_turbo = read_int(root / CPUS / "intel_pstate/no_turbo")
     boost = read_int(root / CPUS / "cpufreq/boost")
     if no_turbo is None and boost is None:
@@ -34,69 +36,95 @@ def check_boost(root: Path) -> Check | None:
         return Check("CPU boost", "ok", "off: clocks do not depend on the temperature")
     intel = no_turbo is not None
     place, value = ("intel_pstate/no_turbo", "1") if intel else ("cpufreq/boost", "0")
-    advice = f"for figures that come out again: echo {value} | sudo tee /{CPUS}/{place}"
-    cost = "clocks depend on temperature and on how many cores work; without it figures are lower and steadier"
+    advice = f"for reproducible results: echo {value} | sudo tee /{CPUS}/{place}"
+    cost = "clocks depend on temperature and active cores; without boost, results are lower and more stable"
     return Check("CPU boost", "warn", "on", advice, cost)
 
 
 def check_smt(root: Path) -> Check | None:
-    """Check whether cores have two hardware threads, so that another process may take half of a measured core."""
+    """Check whether SMT is on, so that another process can use half of a measured core."""
     active = read_int(root / CPUS / "smt/active")
     if active is None:
         return None
     if active == 0:
-        return Check("hardware threads", "ok", "one for each core")
+        return Check("hardware threads", "ok", "one per core")
     siblings = {read_text(path) for path in (root / CPUS).glob("cpu[0-9]*/topology/thread_siblings_list")}
     firsts = sorted({int(group.replace("-", ",").split(",")[0]) for group in siblings if group})
     keep = f"taskset -c {format_cpu_list(firsts)} accelbench run …, or " if firsts else ""
     advice = f"{keep}echo off | sudo tee /{CPUS}/smt/control"
-    cost = "what runs on the other thread of a core takes up to half of it, unseen by the load"
-    return Check("hardware threads", "warn", "several for each core", advice, cost)
+    cost = "a process on the other thread of a core takes up to half of it, which the load does not show"
+    return Check("hardware threads", "warn", "several per core", advice, cost)
 
 
-def trials_of_quiet() -> Iterator[Check]:
-    """Yield the checks that take a moment of measuring: the load, each CPU's speed, and what libraries are kept to."""
-    environment = probed(collect())
-    yield try_load()
+def noise_trials() -> Iterator[Check]:
+    """Yield the checks with a short measurement: load, speed of each CPU, and limits by library settings."""
+    environment = with_bandwidths(collect())
+    yield load_check(observe_load())
     if found := check_cpu_speeds(environment):
         yield found
-    yield check_held_back(environment)
+    yield check_library_settings(environment)
 
 
-def try_load() -> Check:
-    """Look for half a second at what the CPUs do for others, and name the processes that are busiest."""
+@dataclass(frozen=True)
+class ObservedLoad:
+    """CPU load of other processes over a short time."""
+
+    used: float
+    """CPUs in use by other processes."""
+    stolen: float
+    """Steal time as a share of all CPUs."""
+    cpus: int
+    busiest: tuple[str, ...]
+    """Busiest processes as text."""
+
+    @property
+    def has_steal(self) -> bool:
+        """Return whether the steal time makes a point noisy."""
+        return self.stolen >= STEAL_SHARE
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether the load exceeds the thresholds of noise flags."""
+        return self.has_steal or exceeds_tolerance(self.used, self.cpus)
+
+    @property
+    def found(self) -> str:
+        """Return the load as text."""
+        steal = f", {self.stolen:.0%} steal time" if self.stolen else ""
+        return f"{self.used:.1f} of {self.cpus} CPUs in use{steal}"
+
+
+def observe_load() -> ObservedLoad:
+    """Measure the CPU load of other processes for half a second, with the busiest ones."""
     processes = {process: _cpu_seconds(process) for process in psutil.process_iter()}
     before = psutil.cpu_times()
     sleep(LOOK_SECONDS)
     after = psutil.cpu_times()
     shares = {process: (_cpu_seconds(process) - seconds) / LOOK_SECONDS for process, seconds in processes.items()}
     ranked = sorted(shares.items(), key=lambda item: item[1], reverse=True)[:SHOWN]
-    busiest = [f"{_name(each)} (process {each.pid}, {share:.0%})" for each, share in ranked if share > BUSY_SHARE]
+    busiest = [f"{_name(each)} (PID {each.pid}, {share:.0%})" for each, share in ranked if share > BUSY_SHARE]
     idle = sum(getattr(after, part, 0.0) - getattr(before, part, 0.0) for part in ("idle", "iowait"))
     steal = getattr(after, "steal", 0.0) - getattr(before, "steal", 0.0)
     cpus = psutil.cpu_count() or 1
-    return judge_load(max(0.0, cpus - (idle + steal) / LOOK_SECONDS), steal / LOOK_SECONDS / cpus, cpus, busiest)
+    used = max(0.0, cpus - (idle + steal) / LOOK_SECONDS)
+    return ObservedLoad(used, steal / LOOK_SECONDS / cpus, cpus, tuple(busiest))
 
 
-def judge_load(used: float, stolen: float, cpus: int, busiest: list[str]) -> Check:
-    """Judge what others use, in CPUs, and what the hypervisor takes, as a share of all CPUs, by the limits of a point.
-
-    `busiest` are the processes that use most, in words.
-    """
-    found = f"{used:.1f} of {cpus} CPUs in use" + (f", {stolen:.0%} taken by the hypervisor" if stolen else "")
-    if stolen >= STEAL_SHARE:
-        cost = "other tenants of this host share its cores: compare neighbours in time only"
-        return Check("load now", "warn", found, "ask for a dedicated host, or measure when it is quieter", cost)
-    if used <= min(OTHERS_SHARE * cpus, OTHERS_CPUS):
-        return Check("load now", "ok", found)
-    stop = f"end it, or stop it meanwhile (kill -STOP PID, later kill -CONT PID): {', '.join(busiest)}"
-    return Check("load now", "warn", found, stop if busiest else "top -o %CPU tells by whom")
+def load_check(load: ObservedLoad) -> Check:
+    """Return the check of the load of other processes and of steal time."""
+    if load.has_steal:
+        cost = "other virtual machines share the cores: compare only measurements close in time (accelbench pair)"
+        return Check("load now", "warn", load.found, "use a dedicated host, or measure at a quieter time", cost)
+    if not load.is_busy:
+        return Check("load now", "ok", load.found)
+    stop = f"end or pause (kill -STOP PID, later kill -CONT PID): {', '.join(load.busiest)}"
+    return Check("load now", "warn", load.found, stop if load.busiest else "find the processes: top -o %CPU")
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
     try:
         times = process.cpu_times()
-    except psutil.Error:  # it has ended, or is another user's
+    except psutil.Error:  # it has ended, or belongs to another user
         return 0.0
     return float(times.user + times.system)
 
@@ -109,24 +137,24 @@ def _name(process: psutil.Process) -> str:
 
 
 def check_cpu_speeds(environment: Environment) -> Check | None:
-    """Check that the usable CPUs are alike in the probe's bandwidth; None where there was nothing to compare."""
+    """Check that all usable CPUs have equal bandwidth in the probe; None without measured bandwidths."""
     bandwidths = environment.cpu.bandwidths
     if not bandwidths:
         return None
-    found = slower_in_words(bandwidths)
+    found = format_slower_cpus(bandwidths)
     if found is None:
-        return Check("CPU speeds", "ok", f"{len(bandwidths)} CPUs alike within 5 %")
+        return Check("CPU speeds", "ok", f"{len(bandwidths)} CPUs, equal within 5 %")
     fast = [cpu for cpu in bandwidths if cpu not in slower_cpus(bandwidths)]
     advice = f"taskset -c {format_cpu_list(fast)} accelbench run …"
-    cost = "points of one core are pinned to a fast CPU; those of all cores wait for the slowest"
+    cost = "serial points are pinned to a fast CPU, but points on all cores wait for the slowest"
     return Check("CPU speeds", "warn", found, advice, cost)
 
 
-def check_held_back(environment: Environment) -> Check:
-    """Check that no setting keeps a library below what this CPU can."""
-    held = held_back(environment, USERS)
+def check_library_settings(environment: Environment) -> Check:
+    """Check that no setting limits a library below the capabilities of this CPU."""
+    held = limiting_settings(environment, USERS)
     if not held:
-        return Check("library settings", "ok", "none below what this CPU has")
-    variables = [sentence.partition("=")[0] for sentence in held if "=" in sentence]
+        return Check("library settings", "ok", "no limits below this CPU's capabilities")
+    variables = [text.partition("=")[0] for text in held if "=" in text]
     advice = f"unset {' '.join(variables)}" if variables else "unset the thread settings named above"
     return Check("library settings", "warn", "; ".join(held), advice)

@@ -1,4 +1,4 @@
-"""A process that permits tracing by its parent, as a worker does, until the end of its input."""
+"""Process that permits tracing by its parent, as workers do, until its standard input is closed."""
 
 from __future__ import annotations
 

@@ -43,11 +43,11 @@ OF_GPUS = (
 IDENTITY = "gpus.*.uuid_hash"
 """Field that identifies a card; another card of the same model explains nothing."""
 MOMENTARY = ("memory.available_bytes", "cpu.bandwidths.*")
-"""Fields that differ at every start of the same machine."""
+"""Fields that differ between runs on the same machine."""
 OWN_SHARE = ("cpu.affinity", "cpu.usable", "software.blas")
 """Fields that differ between ranks of one host: each rank has its own cores and loaded libraries."""
 TOLERANCE = {"cpu.frequency_mhz": 0.05, "memory.total_bytes": 0.01}
-"""Relative differences within the noise of reading, such as the current clock."""
+"""Relative tolerances of values that vary between readings, such as the current clock."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def differences(a: Environment, b: Environment, devices: Collection[Device]) -> 
     found = [
         Difference(
             fact,
-            *_told(fact, facts_a.get(fact), facts_b.get(fact), a, b),
-            _rank(fact, devices) < len(MATTERS) and not _same_words(facts_a.get(fact), facts_b.get(fact)),
+            *_texts(fact, facts_a.get(fact), facts_b.get(fact), a, b),
+            _rank(fact, devices) < len(MATTERS),
         )
         for fact in dict.fromkeys((*facts_a, *facts_b))
         if not _equal(fact, facts_a.get(fact), facts_b.get(fact))
@@ -76,7 +76,7 @@ def differences(a: Environment, b: Environment, devices: Collection[Device]) -> 
     return tuple(sorted(found, key=lambda difference: (not difference.matters, _rank(difference.fact, devices))))
 
 
-def unlike(first: Environment, other: Environment, device: Device) -> Iterator[str]:
+def rank_differences(first: Environment, other: Environment, device: Device) -> Iterator[str]:
     """Yield, as text, how the libraries and devices of another rank differ from rank 0."""
     for difference in differences(first, other, {device}):
         if difference.matters and difference.fact not in OWN_SHARE:
@@ -84,7 +84,7 @@ def unlike(first: Environment, other: Environment, device: Device) -> Iterator[s
 
 
 def settings_text(settings: Sequence[BaseModel]) -> list[str]:
-    """Return one text per setting that differs between these runs: its name and its values, such as `rounds 3 / 5`."""
+    """Return the settings that differ between these runs, one text each: name and values, such as `rounds 3 / 5`."""
     return [f"{name} {' / '.join(values)}" for name, values in different_settings(settings).items()]
 
 
@@ -125,10 +125,10 @@ def _equal(fact: str, a: Leaf, b: Leaf) -> bool:
     tolerance = TOLERANCE.get(fact)
     if tolerance and isinstance(a, int | float) and isinstance(b, int | float):
         return abs(a - b) <= tolerance * max(a, b)
-    return a == b
+    return a == b or _same_parts(a, b)
 
 
-def _same_words(a: Leaf, b: Leaf) -> bool:
+def _same_parts(a: Leaf, b: Leaf) -> bool:
     """Return whether two texts have the same parts in another order, and no two parts set the same variable.
 
     Parts are separated by commas if there are any, otherwise by spaces.
@@ -147,7 +147,7 @@ def _rank(fact: str, devices: Collection[Device]) -> int:
     return next((rank for rank, pattern in enumerate(MATTERS) if fnmatchcase(fact, pattern)), len(MATTERS))
 
 
-def _told(fact: str, a: Leaf, b: Leaf, in_a: Environment, in_b: Environment) -> tuple[str, str]:
+def _texts(fact: str, a: Leaf, b: Leaf, in_a: Environment, in_b: Environment) -> tuple[str, str]:
     """Return both values as text; of two lists, the items that the other list lacks."""
     if isinstance(a, list) and isinstance(b, list):
         return _surplus(a, b), _surplus(b, a)
@@ -161,5 +161,5 @@ def _surplus(mine: Sequence[str], other: Sequence[str]) -> str:
 def _value(fact: str, value: Leaf, environment: Environment) -> str:
     if value is not None:
         return in_words(fact, value)
-    why = environment.unknown.get(fact)
-    return f"unknown: {why}" if why else "none"
+    reason = environment.unknown.get(fact)
+    return f"unknown: {reason}" if reason else "none"

@@ -1,1 +1,1 @@
-"""The way from the plan to the records: the processes that measure, and the store that they write to."""
+"""Execution of a run: plan, schedule, worker processes, ranks and the run store."""

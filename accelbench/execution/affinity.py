@@ -1,4 +1,4 @@
-"""The cores that processes run on: how many there are, and keeping what is started to some of them."""
+"""CPU affinity of worker processes, and the number of usable cores."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 
 CHOSEN_BY_USER = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
-"""The variables by which a user says how many threads there are to be, or where; nothing is chosen beside them."""
+"""Environment variables that set the number or placement of threads; if one is set, the affinity is not changed."""
 
-ONE_THREAD = "kernels have one thread a core, and these CPUs share a core with one in use"
-KEPT_TO_SOME = "the point is kept to some of the host's cores"
+ONE_THREAD = "kernels use one thread per core, and these CPUs share a core with a CPU in use"
+KEPT_TO_SOME = "the point is limited to some host cores"
 
 
 def usable_cores() -> int:
@@ -26,28 +26,28 @@ def usable_cores() -> int:
 
 
 def granted(cores: int, quota: float | None) -> int:
-    """Return how many of these cores a CPU quota has time for."""
+    """Return the number of cores, limited by the CPU quota in cores (None: no quota)."""
     return cores if quota is None else min(cores, max(1, int(quota)))
 
 
 @contextmanager
-def kept_to(cores: int | None) -> Iterator[None]:
-    """Keep what is started here to so many CPUs, each on a core of its own if there are as many; None leaves it all."""
+def limited_to_cores(cores: int | None) -> Iterator[None]:
+    """Limit processes started in this block to `cores` CPUs, on distinct cores if possible; None sets no limit."""
     if cores is None:
         yield
         return
-    # Frameworks size their thread pools when they are imported, and threads keep the mask they were born with, so that
-    # a process has to begin with it.
+    # Frameworks size their thread pools at import, and threads keep the mask they started with: a process has to start
+    # with the mask.
     with on_cpus(cores_before_threads(os.sched_getaffinity(0))[:cores]):
         yield
 
 
 @contextmanager
-def one_thread_a_core(environment: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Keep what is started here to one logical CPU of each core, unless the user has chosen the threads.
+def limited_to_one_thread_per_core(environment: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Limit processes started in this block to one logical CPU per core, unless the user set the threads.
 
-    Two threads of a core share its arithmetic units and its caches: a kernel that keeps these busy gains nothing by the
-    second one, and every buffer that a thread cuts for a cache is twice what the cache has room for.
+    Two threads of a core share its arithmetic units and caches. A kernel that saturates the units gains nothing from
+    the second thread, and its cache-sized buffers would exceed the cache.
     """
     if not hasattr(os, "sched_setaffinity") or any(name in environment for name in CHOSEN_BY_USER):
         yield
@@ -56,13 +56,13 @@ def one_thread_a_core(environment: Mapping[str, str] = os.environ) -> Iterator[N
         yield
 
 
-def with_left_out(record: Record, there: Iterable[int] | None, begun_on: Iterable[int] | None) -> Record:
-    """Return the record with the CPUs of the run that its process was kept from when it began, and why.
+def with_unused_cpus(record: Record, cpus: Iterable[int] | None, begun_on: Iterable[int] | None) -> Record:
+    """Return the record with the CPUs of the run that its process could not use at its start, and the reason.
 
-    `there` are the run's, `begun_on` the process's: a library may bind threads later. Ranks of one host divide it among
-    them, and leave nothing out.
+    `cpus` are the CPUs of the run, `begun_on` the CPUs of the process at its start (a library may bind threads later).
+    A record of several ranks is returned unchanged: the ranks of a host share its CPUs.
     """
-    idle = sorted(set(there or []) - set(begun_on or there or []))
+    idle = sorted(set(cpus or []) - set(begun_on or cpus or []))
     if record.placement is None or record.layout.processes > 1 or not idle:
         return record
     kept = record.point.host_cores is not None
@@ -71,17 +71,19 @@ def with_left_out(record: Record, there: Iterable[int] | None, begun_on: Iterabl
     return record.model_copy(update={"placement": placement})
 
 
-def cores_missing(wanted: int | None) -> str | None:
-    """Return why no process can be kept to so many cores here; None where one can, or is to have all of them."""
-    if wanted is None:
+def cores_missing(needed: int | None) -> str | None:
+    """Return the reason why a process cannot be limited to the needed number of cores; None if it can, or for None."""
+    if needed is None:
         return None
     if not hasattr(os, "sched_setaffinity"):
-        return "this system cannot keep a process to some of its cores: that needs Linux"
-    there = usable_cores()
-    return f"{wanted} host cores are wanted, and this process may use {there}" if wanted > there else None
+        return "limiting a process to some cores requires Linux"
+    available = usable_cores()
+    if needed <= available:
+        return None
+    return f"{needed} host cores are required, and this process may use {available}"
 
 
 def require_cores(plan: Iterable[Point]) -> None:
-    """Raise UserError unless the workers of these points can have their cores here."""
+    """Raise UserError if a point needs more host cores than this process may use."""
     if missing := cores_missing(max((point.host_cores for point in plan if point.host_cores), default=None)):
         raise UserError(missing)

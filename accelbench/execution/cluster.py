@@ -1,7 +1,8 @@
-"""The place of this process among several, found in the variables of whatever started them.
+"""Rank of this process, from the environment variables of its launcher.
 
-`accelbench launch`, `torchrun`, Open MPI's `mpirun`, Slurm's `srun`, and the MPICH family's `mpiexec` are known, and
-whatever sets PyTorch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as schedulers of containers do.
+Supported launchers: `accelbench launch`, `torchrun`, `mpirun` of Open MPI, `flux run`, `mpiexec` of PALS, `srun` of
+Slurm, `mpiexec` of the MPICH family, and launchers that set PyTorch's RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT,
+such as container schedulers. A launcher that sets only a rank, as by PMIx, needs ACCELBENCH_RANKS.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from accelbench.errors import UserError
 from accelbench.profiling.ranks.channel import Address
 
 RANK, RANKS, LOCAL_RANK, COORDINATOR = (f"ACCELBENCH_{name}" for name in ("RANK", "RANKS", "LOCAL_RANK", "COORDINATOR"))
-"""The variables of `accelbench launch`, to set by hand for an unknown launcher. RANKS=1 is a process by itself."""
-OTHER_RANKS = ("PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "FLUX_TASK_RANK", "PALS_RANKID", "JSM_NAMESPACE_RANK")
-"""The variables by which a rank of a launcher that is not known gives itself away."""
+"""Variables of `accelbench launch`, also for unsupported launchers. ACCELBENCH_RANKS=1 is a single process."""
+SIZELESS_RANKS = ("PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "FLUX_TASK_RANK", "PALS_RANKID", "JSM_NAMESPACE_RANK")
+"""Rank variables that may be set without the number of ranks; ACCELBENCH_RANKS supplements it."""
 FIRST_PORT, PORTS = 16_000, 16_000
-"""The first port for rank 0, and how many there are: all lie below those given to outgoing connections."""
+"""First port and number of ports for rank 0, all below the ephemeral port range."""
 LOCALHOST = "127.0.0.1"
 
 Variables = Mapping[str, str]
@@ -27,7 +29,7 @@ Variables = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Cluster:
-    """One process's place among those that a launcher started, and where rank 0 listens."""
+    """Rank of this process under its launcher, and the address of rank 0."""
 
     rank: int
     size: int
@@ -37,22 +39,78 @@ class Cluster:
     launcher: str
 
 
-def find_cluster(variables: Variables) -> Cluster | None:
-    """Return the place that the launcher's variables give; None for a process by itself.
+@dataclass(frozen=True)
+class Launcher:
+    """Environment variables of a launcher."""
 
-    UserError where they contradict themselves, or show a rank without saying of how many.
+    name: str
+    rank: str
+    size: str
+    local_rank: str
+    local_sizes: tuple[str, ...]
+    """Variables with the number of ranks on this host; the first that is set counts."""
+    job: tuple[str, ...]
+    """Variables that identify the job; the first that is set counts."""
+    nodes: str = ""
+    """Variable with the number of hosts, of a launcher without a number of ranks on each."""
+
+    def is_one_host(self, variables: Variables, size: int) -> bool:
+        """Return whether all ranks are known to be on one host."""
+        if size == 1:
+            return True
+        if self.nodes in variables:
+            return _number(variables, self.nodes) == 1
+        return next((_number(variables, name) for name in self.local_sizes if name in variables), 0) == size
+
+
+LAUNCHERS = (
+    Launcher(
+        "mpirun",
+        *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+        local_sizes=("OMPI_COMM_WORLD_LOCAL_SIZE",),
+        job=("OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE"),
+    ),
+    Launcher(
+        "flux run",
+        *("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID"),
+        local_sizes=(),
+        job=("FLUX_JOB_ID",),
+        nodes="FLUX_JOB_NNODES",
+    ),
+    Launcher(
+        "mpiexec (PALS)",
+        *("PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID"),
+        local_sizes=("PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"),
+        job=("PALS_APID", "PMI_JOBID"),
+    ),
+    Launcher(
+        "mpiexec",
+        *("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+        local_sizes=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"),
+        job=("PMI_PORT", "HYDI_CONTROL_FD", "PMI_JOBID"),
+    ),
+)
+"""Launchers that set a rank and a size."""
+
+
+def find_cluster(variables: Variables) -> Cluster | None:
+    """Return the rank from the launcher's variables; None for a single process.
+
+    Raises UserError for contradictory variables and for a rank without the number of ranks.
     """
-    for find in (_own, _torchrun, _open_mpi, _slurm, _mpich, _pytorch):
+    # The innermost launcher counts: mpirun and flux run inside of a Slurm job, but srun beside PMI's variables.
+    open_mpi, flux, pals, mpich = (partial(_by_table, launcher) for launcher in LAUNCHERS)
+    for find in (_own, _torchrun, open_mpi, flux, pals, _slurm, mpich, _pytorch):
         cluster = find(variables)
         if cluster is not None:
             if not 0 <= cluster.rank < cluster.size:
-                raise UserError(f"{cluster.launcher} says that this is rank {cluster.rank} of {cluster.size}")
+                raise UserError(f"{cluster.launcher} set an invalid rank: {cluster.rank} of {cluster.size}")
             return cluster if cluster.size > 1 else None
-    seen = [f"{name}={variables[name]}" for name in OTHER_RANKS if name in variables]
-    if seen:
+    observed = [f"{name}={variables[name]}" for name in SIZELESS_RANKS if name in variables]
+    if observed:
         raise UserError(
-            f"this is one of several ranks, of a launcher that is not known ({', '.join(seen)}): set {RANK}, {RANKS} "
-            f"and {COORDINATOR}=HOST:PORT, or {RANKS}=1 for a process by itself"
+            f"a rank of an unknown number of ranks ({', '.join(observed)}): set {RANKS} and {COORDINATOR}=HOST:PORT "
+            f"for all ranks, or {RANKS}=1 for a single process"
         )
     return None
 
@@ -67,8 +125,8 @@ def _own(variables: Variables) -> Cluster | None:
     try:
         host, port = Address.parse(given or "")
     except ValueError:
-        raise UserError(f"{RANKS} is {size}, and {COORDINATOR} is not HOST:PORT: {given!r}") from None
-    rank = _number(variables, RANK)
+        raise UserError(f"{COORDINATOR} must have the form HOST:PORT for {RANKS}={size}, not {given!r}") from None
+    rank = _number(variables, next((name for name in (RANK, *SIZELESS_RANKS) if name in variables), RANK))
     return Cluster(rank, size, _number(variables, LOCAL_RANK, rank), host, port, "accelbench launch")
 
 
@@ -84,35 +142,23 @@ def _pytorch(variables: Variables, launcher: str = "PyTorch's variables") -> Clu
     return Cluster(rank, size, _number(variables, "LOCAL_RANK", 0), variables["MASTER_ADDR"], _port(job), launcher)
 
 
-def _open_mpi(variables: Variables) -> Cluster | None:
-    if "OMPI_COMM_WORLD_SIZE" not in variables:
+def _by_table(launcher: Launcher, variables: Variables) -> Cluster | None:
+    if not {launcher.rank, launcher.size} <= variables.keys():
         return None
-    rank, size = _number(variables, "OMPI_COMM_WORLD_RANK"), _number(variables, "OMPI_COMM_WORLD_SIZE")
-    here = _number(variables, "OMPI_COMM_WORLD_LOCAL_SIZE", size)
-    job = variables.get("OMPI_MCA_ess_base_jobid") or variables.get("PMIX_NAMESPACE", "")
-    local = _number(variables, "OMPI_COMM_WORLD_LOCAL_RANK", rank)
-    return Cluster(rank, size, local, _mpi_host(variables, size, here), _port(job), "mpirun")
+    rank, size = _number(variables, launcher.rank), _number(variables, launcher.size)
+    local = _number(variables, launcher.local_rank, rank)
+    job = next((variables[name] for name in launcher.job if variables.get(name)), "")
+    host = LOCALHOST if launcher.is_one_host(variables, size) else _mpirun_host(variables)
+    host, port = _coordinator(variables, host, job)
+    if not host:
+        raise UserError(f"the host of rank 0 is unknown under {launcher.name}: set {COORDINATOR}=HOST for all ranks")
+    return Cluster(rank, size, local, host, port, launcher.name)
 
 
-def _mpich(variables: Variables) -> Cluster | None:
-    if not {"PMI_RANK", "PMI_SIZE"} <= variables.keys():
-        return None
-    rank, size = _number(variables, "PMI_RANK"), _number(variables, "PMI_SIZE")
-    here = _number(variables, "MPI_LOCALNRANKS", size)
-    job = variables.get("PMI_PORT") or variables.get("HYDI_CONTROL_FD", "")
-    local = _number(variables, "MPI_LOCALRANKID", rank)
-    return Cluster(rank, size, local, _mpi_host(variables, size, here), _port(job), "mpiexec")
-
-
-def _mpi_host(variables: Variables, size: int, here: int) -> str:
-    """Return rank 0's host: this one if all ranks are here; else, of Open MPI 4, the one where `mpirun` itself runs."""
-    given = _given_host(variables)
-    if given or here == size:
-        return given or LOCALHOST
+def _mpirun_host(variables: Variables) -> str:
+    """Return the host of `mpirun`, which Open MPI 4 sets; empty if it is unknown."""
     uri = re.search(r"tcp://([^,:;]+)", variables.get("OMPI_MCA_orte_hnp_uri", ""))
-    if uri is None:
-        raise UserError(f"mpirun does not say on which host rank 0 is: set {COORDINATOR} to it (mpirun -x)")
-    return uri[1]
+    return uri[1] if uri else ""
 
 
 def _slurm(variables: Variables) -> Cluster | None:
@@ -121,21 +167,21 @@ def _slurm(variables: Variables) -> Cluster | None:
     rank, size = _number(variables, "SLURM_PROCID"), _number(variables, "SLURM_STEP_NUM_TASKS")
     job = f"{variables.get('SLURM_JOB_ID')}.{variables.get('SLURM_STEP_ID')}"
     nodes = expand_hosts(variables["SLURM_STEP_NODELIST"])
-    host = _given_host(variables) or (LOCALHOST if len(nodes) == 1 else nodes[0])
-    return Cluster(rank, size, _number(variables, "SLURM_LOCALID"), host, _port(job), "srun")
+    host, port = _coordinator(variables, LOCALHOST if len(nodes) == 1 else nodes[0], job)
+    return Cluster(rank, size, _number(variables, "SLURM_LOCALID"), host, port, "srun")
 
 
-def _given_host(variables: Variables) -> str | None:
-    """Return the coordinator's host, where one is given: by itself, or with the port of another launcher."""
+def _coordinator(variables: Variables, host: str, job: str) -> tuple[str, int]:
+    """Return the address in ACCELBENCH_COORDINATOR (HOST or HOST:PORT); the defaults are `host` and the job's port."""
     given = variables.get(COORDINATOR, "")
     try:
-        return Address.parse(given).host
+        return Address.parse(given)
     except ValueError:
-        return given.strip("[]") or None
+        return given.strip("[]") or host, _port(job)
 
 
 def expand_hosts(text: str) -> list[str]:
-    """Return the hosts of Slurm's list, as n1, n2, n3, n07, login of `n[1-3,07],login`; UserError for no such list."""
+    """Expand a Slurm host list: `n[1-3,07],login` becomes n1, n2, n3, n07, login; UserError if it is invalid."""
     hosts: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         names = [""]
@@ -144,20 +190,20 @@ def expand_hosts(text: str) -> list[str]:
             names = [name + end for name in names for end in ends]
         hosts += names
     if not hosts or re.sub(r"\[[^\[\]]*\]", "", text).count("[") or "]" in re.sub(r"\[[^\[\]]*\]", "", text):
-        raise UserError(f"this is no list of hosts: {text!r}")
+        raise UserError(f"invalid Slurm host list: {text!r}")
     return hosts
 
 
 def _range(text: str) -> list[str]:
-    """Return the numbers of a range, as wide as the first is written: 08, 09, 10, 11 of `08-11`."""
+    """Expand a range with the width of its first number: `08-11` becomes 08, 09, 10, 11."""
     first, _, last = text.partition("-")
     if not first.isdecimal() or not (last or first).isdecimal():
-        raise UserError(f"this is no range of host numbers: {text!r}")
+        raise UserError(f"invalid range in a Slurm host list: {text!r}")
     return [f"{number:0{len(first)}}" for number in range(int(first), int(last or first) + 1)]
 
 
 def _port(job: str) -> int:
-    """Return a port that all ranks of a job find alike, and other jobs rarely."""
+    """Return a port derived from the job's ID: equal for all ranks of a job, usually different for other jobs."""
     return FIRST_PORT + zlib.crc32(job.encode()) % PORTS
 
 
@@ -166,5 +212,5 @@ def _number(variables: Variables, name: str, default: int | None = None) -> int:
     if text is None and default is not None:
         return default
     if text is None or not text.isdecimal():
-        raise UserError(f"the variable {name} is not a number: {text!r}")
+        raise UserError(f"the environment variable {name} must be a number, not {text!r}")
     return int(text)

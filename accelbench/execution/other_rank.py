@@ -1,4 +1,4 @@
-"""A rank besides rank 0: it starts the workers that rank 0 asks for, and passes on what they say."""
+"""Ranks other than 0: start workers as requested by rank 0, and forward their messages."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from pydantic import ValidationError
 
 from accelbench.errors import RunBroken, UserError
 from accelbench.execution.cluster import Cluster
-from accelbench.execution.ranks import GATHER_SECONDS, hello
-from accelbench.execution.secret import SECRET, take_secret
-from accelbench.execution.worker import Job, Order
+from accelbench.execution.ranks import GATHER_SECONDS, own_handshake
+from accelbench.execution.secret import take_secret
+from accelbench.execution.worker import LocalWorkerJob, WorkerJob
 from accelbench.execution.worker_process import WorkerProcess
+from accelbench.profiling.child import SECRET
 from accelbench.profiling.ranks.channel import Address, Channel, Message, free_port
 from accelbench.profiling.ranks.rendezvous import RankRefused, UnauthenticatedPeer, connect, derive
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.record import Record
 
 ALIVE_SECONDS = 1.0
-"""The time in seconds after which rank 0 is told again that this rank is there, while a worker measures."""
+"""Interval in seconds of this rank's heartbeats to rank 0 while a worker measures."""
 
 
 def serve(cluster: Cluster, environment: Environment) -> int:
-    """Do what rank 0 says, until it ends the run; return the run's exit status.
+    """Serve requests of rank 0 until the end of the run; return the run's exit status.
 
-    UserError if rank 0 cannot be reached or has no place for this rank, RunBroken if it is lost.
+    Raises UserError if rank 0 is unreachable or refuses this rank, and RunBroken if the connection is lost.
     """
     secret = take_secret()
-    leader = _found(cluster, environment, secret)
+    leader = _connected(cluster, environment, secret)
     worker: WorkerProcess | None = None
     with TemporaryDirectory() as scratch, DefaultSelector() as selector:
         selector.register(leader, EVENT_READ)
@@ -51,8 +52,8 @@ def serve(cluster: Cluster, environment: Environment) -> int:
                         case {"start": _}:
                             worker = WorkerProcess(job_of(message, secret), Path(scratch, "worker.log"))
                             selector.register(worker, EVENT_READ)
-                        case {"last_words": _} if worker is not None:
-                            leader.send(last_words=worker.last_words())
+                        case {"tail_and_stack": _} if worker is not None:
+                            leader.send(tail_and_stack=worker.tail_and_stack())
                         case {"stop": _} if worker is not None:
                             if worker in [key.fileobj for key in selector.get_map().values()]:
                                 selector.unregister(worker)
@@ -65,25 +66,25 @@ def serve(cluster: Cluster, environment: Environment) -> int:
             if worker is not None:
                 worker.close()
             leader.close()
-    raise RunBroken(f"rank {cluster.rank}: rank 0 at {cluster.host} is gone")
+    raise RunBroken(f"rank {cluster.rank}: the connection to rank 0 at {cluster.host} was lost")
 
 
 def as_json(value: Any) -> Any:
-    """Return a value of a worker's message as JSON data."""
+    """Return a value of a message as JSON data; records are serialized."""
     return value.model_dump(mode="json") if isinstance(value, Record) else value
 
 
-def _found(cluster: Cluster, environment: Environment, secret: str) -> Channel:
-    """Return the channel to rank 0, to whom this rank has introduced itself."""
+def _connected(cluster: Cluster, environment: Environment, secret: str) -> Channel:
+    """Connect to rank 0 and send the handshake; return the channel."""
     rank_0 = Address(cluster.host, cluster.port)
-    introduction = hello(cluster, environment).model_dump(mode="json")
+    handshake = own_handshake(cluster, environment).model_dump(mode="json")
     try:
-        return connect(rank_0, GATHER_SECONDS, secret, **introduction)
+        return connect(rank_0, GATHER_SECONDS, secret, **handshake)
     except RankRefused as refused:
         raise UserError(str(refused)) from None
     except OSError as error:
         advice = (
-            f": has it the same home as this host, or was {SECRET} set?"
+            f"; the hosts must share the home directory, or {SECRET} must be set to the same text"
             if isinstance(error, UnauthenticatedPeer)
             else ""
         )
@@ -92,11 +93,11 @@ def _found(cluster: Cluster, environment: Environment, secret: str) -> Channel:
         ) from None
 
 
-def job_of(message: Message, secret: str) -> Job:
-    """Return the job that rank 0 orders, with the secret of its workers; it keeps nothing, as rank 0's own does."""
+def job_of(message: Message, secret: str) -> LocalWorkerJob:
+    """Return the job in a message of rank 0, with the secret derived and no folders to keep; RunBroken if invalid."""
     try:
-        order = Order.model_validate(message["start"])
-        world = order.world.model_copy(update={"secret": derive(secret, message["nonce"])})
+        job = WorkerJob.model_validate(message["start"])
+        world = job.world.model_copy(update={"secret": derive(secret, message["nonce"])})
     except (ValidationError, KeyError, TypeError):
-        raise RunBroken("rank 0 gave an order that no rank takes") from None
-    return Job(**dict(order) | {"world": world})
+        raise RunBroken("rank 0 sent an invalid job") from None
+    return LocalWorkerJob(**dict(job) | {"world": world})

@@ -1,6 +1,6 @@
-"""A network of their own for the processes of one host: a namespace of Linux with a loopback device alone.
+"""Isolated network for the processes of one host: a Linux network namespace with only a loopback device.
 
-What listens there is reached by nobody else, of another host or of this one, whatever address it listens at.
+Processes outside the namespace cannot connect to ports inside, at any address.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ IFF_UP = 1  # net/if.h
 LOOPBACK = b"lo"
 
 
-def leave_network() -> bool:
-    """Have this process, and all that it starts, in a network of their own; false where this system allows none.
+def isolate_network() -> bool:
+    """Move this process and its future children into a new network namespace; return False if that is not permitted.
 
-    It must have no threads yet. Where only root may have a network, a namespace of users comes with it, in which this
-    user is who it was.
+    The process must have no other threads. Without root rights a user namespace is created, too, with the same user ID.
     """
     if sys.platform != "linux":
         return False
@@ -35,7 +34,7 @@ def leave_network() -> bool:
 
 
 def _succeeds_in_a_child(flags: int) -> bool:
-    """Try it in a process that ends with that: a network that cannot be brought up is never left again."""
+    """Return whether a child process can enter the namespace; this process could not leave it after a failure."""
     child = os.fork()
     if child == 0:
         try:
@@ -52,7 +51,7 @@ def _enter(flags: int) -> None:
         raise OSError(ctypes.get_errno(), "unshare")
     if flags & CLONE_NEWUSER:
         own = Path("/proc/self")
-        (own / "setgroups").write_text("deny")  # without which nobody but root may map groups
+        (own / "setgroups").write_text("deny")  # required for mapping groups without root rights
         (own / "uid_map").write_text(f"{user} {user} 1")
         (own / "gid_map").write_text(f"{group} {group} 1")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:

@@ -1,4 +1,4 @@
-"""The plan: the list of points to measure, made from suite and command line."""
+"""Plan of a run: the points to measure, from the suite and the command line."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 
 OWN_BENCHMARKS = "ACCELBENCH_PATH"
 FORMER = re.compile(r"(kernels|profiling|workloads|accelbench\.run)(\.|$)")
-"""The beginnings of modules' names before version 0.2.0."""
+"""Prefixes of module names before version 0.2.0."""
 CEILINGS = "ceilings"
-"""The suite that joins every run whose figures are shares of a ceiling."""
+"""Suite of the ceiling benchmarks that are added to runs."""
 
 
 @cache
 def discover() -> dict[str, Benchmark]:
-    """Return every benchmark by name, found by importing what declares it.
+    """Import all declarations and return the benchmarks by name.
 
-    In `kernels` that is the `__init__.py` of every package, at any depth; the files beside it implement, and are
-    imported only when a point is prepared. In `workloads` it is every module. Benchmarks of your own are found in the
-    folders that the variable ACCELBENCH_PATH names.
+    A kernel is declared in the `__init__.py` of its package, at any depth under `kernels`; the other files of the
+    package are implementations, imported when a point is prepared. Every module of `workloads` declares a training
+    workload. The environment variable ACCELBENCH_PATH lists folders of further benchmarks.
     """
     _import_packages(importlib.import_module("accelbench.kernels"))
     modules_of("accelbench.workloads")
@@ -56,7 +56,7 @@ def discover() -> dict[str, Benchmark]:
 
 def _import_own(folder: str) -> None:
     if not Path(folder).is_dir():
-        raise UserError(f"{OWN_BENCHMARKS} names {folder}, which is not a folder")
+        raise UserError(f"{OWN_BENCHMARKS} lists {folder}, which is not a folder")
     sys.path.append(folder)
     for found in pkgutil.iter_modules([folder]):
         try:
@@ -67,7 +67,7 @@ def _import_own(folder: str) -> None:
 
 
 def _advice(error: Exception, folder: str) -> str:
-    """Return the import statements that replace outdated ones (before version 0.2.0); empty for any other error."""
+    """Return the current import statements if the error is an import from before version 0.2.0, else an empty text."""
     called = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     files = [file for file in called if file.startswith(os.path.abspath(folder))]
     if not files or not isinstance(error, ImportError) or not FORMER.match(error.name or ""):
@@ -77,9 +77,9 @@ def _advice(error: Exception, folder: str) -> str:
 
 
 def new_imports(source: str) -> list[str]:
-    """Return the statements that replace imports of before version 0.2.0, in any place of the source of a module.
+    """Return the current statements for all imports from before version 0.2.0 in the source of a module.
 
-    Names that `accelbench` itself has are imported from there.
+    Public names are imported from `accelbench`. Modules that no longer exist are left out.
     """
     from accelbench import __all__ as public
 
@@ -88,18 +88,22 @@ def new_imports(source: str) -> list[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and FORMER.match(node.module or ""):
             for each in node.names:
-                place = "accelbench" if each.name in public else _moved(str(node.module))
-                names.setdefault(place, {})[ast.unparse(each)] = None
+                if place := "accelbench" if each.name in public else _moved(str(node.module)):
+                    names.setdefault(place, {})[ast.unparse(each)] = None
         elif isinstance(node, ast.Import):
             old = [each for each in node.names if FORMER.match(each.name)]
-            modules |= {f"import {_moved(ast.unparse(each))}": None for each in old}
+            now = [ast.alias(name, each.asname) for each in old if (name := _moved(each.name))]
+            modules |= {ast.unparse(ast.Import([each])): None for each in now}
     found = [f"from {place} import {', '.join(sorted(each))}" for place, each in names.items() if each]
     return [*found, *modules]
 
 
-def _moved(module: str) -> str:
-    """Return the present name of a module of before version 0.2.0."""
-    return re.sub(r"^accelbench\.run\b", "accelbench.execution", f"accelbench.{module.removeprefix('accelbench.')}")
+def _moved(module: str) -> str | None:
+    """Return the current name of a module, from its name before version 0.2.0; None if it no longer exists."""
+    now = re.sub(r"^accelbench\.run\b", "accelbench.execution", f"accelbench.{module.removeprefix('accelbench.')}")
+    name = now.rpartition(".")[2]
+    shared = (f"accelbench.kernels.lib.{place}{name}" for place in ("", "cpu.", "gpu.", "ranks."))
+    return next(filter(is_installed, [now, *(shared if module.startswith("kernels.") else ())]), None)
 
 
 def _import_packages(parent: ModuleType) -> None:
@@ -109,13 +113,13 @@ def _import_packages(parent: ModuleType) -> None:
 
 
 def layout_of(point: Point) -> Layout:
-    """Return how the point's benchmark lays it out, as far as it is known before it is prepared."""
+    """Return the layout that the benchmark declares for the point (processes, devices, replicas)."""
     return discover()[point.benchmark].layout_of(point)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The values that `--param` asks for on an axis, of one benchmark (`matmul.n=1024`) or of all that have it."""
+    """Axis values requested by `--param`, for one benchmark (`matmul.n=1024`) or for all with that axis (`n=1024`)."""
 
     benchmark: str | None
     axis: str
@@ -123,19 +127,17 @@ class Choice:
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """Read `axis=v1,v2` or `benchmark.axis=v1,v2`."""
+        """Parse `axis=v1,v2` or `benchmark.axis=v1,v2`; raise `UserError` for any other form."""
         name, equals, values = text.partition("=")
         benchmark, _, axis = name.rpartition(".")
         chosen = tuple(value.strip() for value in values.split(","))
         if equals and axis and not any(chosen):
-            raise UserError(
-                f"--param {text!r} gives the axis no value: write one behind the =, or leave the option out"
-            )
+            raise UserError(f"--param {text!r} has no value: write one after the =, or omit the option")
         if not equals or not axis or not all(chosen):
-            raise UserError(f"--param {text!r} is not of the form axis=value,value or benchmark.axis=value,value")
+            raise UserError(f"--param {text!r} must have the form axis=value,value or benchmark.axis=value,value")
         return cls(benchmark or None, axis, chosen)
 
-    def concerns(self, benchmark: Benchmark) -> bool:
+    def applies_to(self, benchmark: Benchmark) -> bool:
         return self.axis in benchmark.axis_names and self.benchmark in (None, benchmark.name)
 
 
@@ -147,17 +149,18 @@ def make_plan(
     backend: str | None,
     ranks: int = 1,
 ) -> list[Point]:
-    """Return the points to measure, in order and each once; `UserError` for whatever does not exist.
+    """Return the points to measure, in order and without duplicates.
 
-    Of `ranks` processes that were started together, all measure what does not say how many it takes.
+    A benchmark with an axis for the number of processes uses all `ranks` by default. Raises `UserError` for an unknown
+    benchmark, axis or value.
     """
     benchmarks = discover()
     selections = list(_select(names, suite, device, benchmarks))
     chosen = [benchmarks[selection.name] for selection in selections]
     for choice in choices:
-        if not any(choice.concerns(benchmark) for benchmark in chosen):
+        if not any(choice.applies_to(benchmark) for benchmark in chosen):
             axes = sorted({axis for benchmark in chosen for axis in benchmark.axis_names})
-            raise UserError(f"no chosen benchmark has an axis {choice.axis!r}{suggest(choice.axis, axes)}")
+            raise UserError(f"no selected benchmark has an axis {choice.axis!r}{suggest(choice.axis, axes)}")
     combinations = [
         replace(combination, host_cores=cores)
         for selection in selections
@@ -168,18 +171,18 @@ def make_plan(
         for cores in selection.host_cores or (None,)
     ]
     if not combinations:
-        raise UserError(f"nothing of this selection runs on {device}: 'accelbench list' shows what does")
-    points = _existing(benchmarks, combinations)
+        raise UserError(f"no selected benchmark runs on {device}: see 'accelbench list'")
+    points = _valid_points(benchmarks, combinations)
     return list({str(point): point for point in points}.values())
 
 
-def ceilings_beside(points: Sequence[Point]) -> list[Point]:
-    """Return the points that set the ceilings which these are shares of, without those that are among these.
+def needed_ceilings(points: Sequence[Point]) -> list[Point]:
+    """Return the ceiling points (empirical peaks) that the given points are compared with, unless already included.
 
-    A kernel is a share of what bounds it: arithmetic of its dtype and cores, or memory. The layers of a model are
-    bounded by either, so that both are measured for it.
+    A kernel is compared with the ceiling of its declared bound: arithmetic for its dtype and cores, or memory. A
+    training workload is compared with both.
     """
-    benchmarks, there = discover(), {str(point) for point in points}
+    benchmarks, given = discover(), {str(point) for point in points}
     needed = {kind: None for point in points for kind in _bounds(benchmarks, point)}
     devices = dict.fromkeys(device for device, *_ in needed)
     combinations = [
@@ -188,17 +191,17 @@ def ceilings_beside(points: Sequence[Point]) -> list[Point]:
         for selection in load_suite(CEILINGS).selections(device)
         for combination in _combinations(benchmarks[selection.name], selection.axes, device, (), None)
     ]
-    ceilings = [point for point in _existing(benchmarks, combinations) if str(point) not in there]
+    ceilings = [point for point in _valid_points(benchmarks, combinations) if str(point) not in given]
     return [point for point in ceilings if any(kind in needed for kind in _bounds(benchmarks, point))]
 
 
 def _bounds(benchmarks: Mapping[str, Benchmark], point: Point) -> list[Kind]:
-    """Return the kinds of work that may bound the point's rate."""
+    """Return the kinds of ceiling that may bound the point's rate."""
     bound: Bound = benchmarks[point.benchmark].declared(point)["bound"]
-    if bound.figure is None:
+    if bound.metric is None:
         return []
-    figures: tuple[Bounded, ...] = ("flops", "bytes") if point.backend else (bound.figure,)
-    return [(point.device, figure, bound.dtype if figure == "flops" else None, bound.cores) for figure in figures]
+    metrics: tuple[Bounded, ...] = ("flops", "bytes") if point.backend else (bound.metric,)
+    return [(point.device, metric, bound.dtype if metric == "flops" else None, bound.cores) for metric in metrics]
 
 
 def _select(
@@ -206,7 +209,7 @@ def _select(
 ) -> Iterable[Selection]:
     for name in names:
         if name not in benchmarks:
-            raise UserError(f"no benchmark is called {name!r}{_meant(name, benchmarks)}")
+            raise UserError(f"unknown benchmark {name!r}{_hint(name, benchmarks)}")
     if suite is None:
         selections: Iterable[Selection] = (Selection(name=name) for name in names)
     elif suite.all:
@@ -216,33 +219,33 @@ def _select(
     for selection in selections:
         if selection.name not in benchmarks:
             raise UserError(
-                f"the suite names an unknown benchmark {selection.name!r}{suggest(selection.name, benchmarks)}"
+                f"the suite lists an unknown benchmark {selection.name!r}{suggest(selection.name, benchmarks)}"
             )
         if selection.host_cores and not benchmarks[selection.name].backends:
-            raise UserError(f"the suite gives {selection.name} host_cores, and it is no training")
+            raise UserError(f"the suite sets host_cores for {selection.name}, which is not a training workload")
         if device in benchmarks[selection.name].devices:
             yield selection
         elif selection.name in names:
             devices = ", ".join(benchmarks[selection.name].devices)
-            raise UserError(f"{selection.name} does not run on {device}: it runs on {devices}")
+            raise UserError(f"{selection.name} does not run on {device} (choose {devices})")
 
 
-def _meant(name: str, benchmarks: Mapping[str, Benchmark]) -> str:
-    """Return what was probably meant by a word that is no benchmark, as the end of a sentence."""
+def _hint(name: str, benchmarks: Mapping[str, Benchmark]) -> str:
+    """Return a hint for an unknown benchmark name, to append to the message."""
     parts = name.split(",")
     if len(parts) > 1 and all(part in benchmarks for part in parts):
-        return f": put spaces between benchmarks, as in {' '.join(parts)}"
+        return f": separate benchmarks by spaces, as in {' '.join(parts)}"
     if "=" in name:
-        return f": the values of an axis are given by --param {name}"
+        return f": to set an axis, write --param {name}"
     if name in suite_names():
-        return f": it is a suite, which --suite {name} measures"
+        return f": it is a suite, write --suite {name}"
     return suggest(name, benchmarks)
 
 
-def _existing(benchmarks: Mapping[str, Benchmark], combinations: Iterable[Point]) -> list[Point]:
-    """Return the points that some machine can measure, of combinations with a value for all axes.
+def _valid_points(benchmarks: Mapping[str, Benchmark], combinations: Iterable[Point]) -> list[Point]:
+    """Return the points of those combinations that the benchmarks do not exclude.
 
-    UserError where none of a benchmark is left, with the rules of those that are not there.
+    Raises `UserError`, with the exclusion rules, if no combination of a benchmark is left.
     """
     points: list[Point] = []
     broken: dict[str, dict[str, None]] = {}
@@ -258,7 +261,7 @@ def _existing(benchmarks: Mapping[str, Benchmark], combinations: Iterable[Point]
 
 
 def _without_defaults(benchmark: Benchmark, combination: Point) -> Point:
-    """Return the point as it is named and stored: optional axes only where they are not at their default."""
+    """Return the point without the optional axes that have their default value."""
     params = {
         axis: value for axis, value in combination.params.items() if value != benchmark.optional.get(axis, (None,))[0]
     }
@@ -281,7 +284,7 @@ def _combinations(
             raise UserError(f"{benchmark.name} has no axis {axis!r}{suggest(axis, axes)}")
         axes[axis] = tuple(_check(benchmark, axis, value, device) for value in values)
     for choice in choices:
-        if choice.concerns(benchmark):
+        if choice.applies_to(benchmark):
             axes[choice.axis] = tuple(_check(benchmark, choice.axis, value, device) for value in choice.values)
     return [
         Point(
@@ -294,38 +297,61 @@ def _combinations(
     ]
 
 
-def _backend(benchmark: Benchmark, asked: str | None) -> str | None:
+def _backend(benchmark: Benchmark, requested: str | None) -> str | None:
     if not benchmark.backends:
         return None
-    if asked is not None and asked not in benchmark.backends:
-        raise UserError(f"{benchmark.name} does not run on backend {asked!r}: {', '.join(benchmark.backends)}")
-    return asked or _first_installed(benchmark.backends)
+    if requested is not None and requested not in benchmark.backends:
+        raise UserError(
+            f"{benchmark.name} does not run on backend {requested!r} (choose {', '.join(benchmark.backends)})"
+        )
+    return requested or _first_installed(benchmark.backends)
 
 
 def _first_installed(backends: Sequence[str]) -> str:
-    """Return the first backend that is here, or the first of all where none is: its points say what to install."""
+    """Return the first installed backend, or the first of all if none is installed."""
     return next(filter(is_installed, backends), backends[0])
 
 
 def missing_frameworks(points: Iterable[Point]) -> dict[str, str]:
-    """Return each backend of the points that is not installed, with the sentence that names what installs it."""
+    """Return the missing backends of the points, each with a message that names the command to install it."""
     needed = {point.backend: point.device for point in points if point.backend and not is_installed(point.backend)}
     remedies = {backend: device_kind(device).framework_install(backend) for backend, device in needed.items()}
     return {backend: not_installed(backend, remedy) for backend, remedy in remedies.items()}
 
 
-def refuse_doomed(points: Iterable[Point]) -> None:
-    """Raise `UserError` where the points that are no ceilings are all trainings whose framework is not installed."""
+def require_any_framework(points: Iterable[Point]) -> None:
+    """Raise `UserError` if all points except ceilings are training workloads without an installed framework."""
     benchmarks = discover()
-    asked = [point for point in points if not benchmarks[point.benchmark].ceiling]
-    missing = missing_frameworks(asked)
-    if asked and all(point.backend in missing for point in asked):
+    requested = [point for point in points if not benchmarks[point.benchmark].ceiling]
+    missing = missing_frameworks(requested)
+    if requested and all(point.backend in missing for point in requested):
         raise UserError("; ".join(missing.values()))
 
 
-def replaced_backend(points: Iterable[Point], asked: str | None) -> str | None:
-    """Return the sentence for a user whose trainings run on another backend, as their first is not installed."""
-    if asked:
+def refuse_impossible(points: Iterable[Point]) -> None:
+    """Raise `UserError` for a point that cannot be planned, such as in a modified or foreign `run.json`."""
+    benchmarks = discover()
+    for point in points:
+        benchmark = benchmarks[point.benchmark]
+        if point.device not in benchmark.devices:
+            raise UserError(f"{point}: {benchmark.name} runs on {', '.join(benchmark.devices)}")
+        axes = benchmark.axes_on(point.device)
+        if wrong := {*axes} - {*benchmark.optional} - {*point.params} or {*point.params} - {*axes}:
+            raise UserError(f"{point}: missing or unknown axis {', '.join(sorted(wrong))}{suggest('', axes)}")
+        for axis, value in point.params.items():
+            if type(value) is not type(axes[axis][0]):
+                raise UserError(f"{point}: {axis} has an invalid type, {type(value).__name__}")
+            if value not in axes[axis]:
+                _check(benchmark, axis, value, point.device)
+        if point.backend not in (benchmark.backends or (None,)):
+            raise UserError(f"{point}: the backend is one of {', '.join(benchmark.backends) or 'none'}")
+        if point.host_cores is not None and not 1 <= point.host_cores <= MOST_VALUE:
+            raise UserError(f"{point}: host_cores is 1 to {MOST_VALUE}")
+
+
+def replaced_backend(points: Iterable[Point], requested: str | None) -> str | None:
+    """Return a note if training workloads run on another backend because their first one is not installed."""
+    if requested:
         return None
     benchmarks = discover()
     trainings = {(benchmarks[point.benchmark].backends, point.backend) for point in points if point.backend}
@@ -333,36 +359,36 @@ def replaced_backend(points: Iterable[Point], asked: str | None) -> str | None:
     for backends, backend in trainings:
         first = backends[0]
         if first not in used and backend == _first_installed(backends):
-            there = FRAMEWORKS.get(backend, backend)
-            return f"{FRAMEWORKS.get(first, first)} is not installed: trainings run on {there}"
+            used_instead = FRAMEWORKS.get(backend, backend)
+            return f"{FRAMEWORKS.get(first, first)} is not installed: training workloads run on {used_instead}"
     return None
 
 
 def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Scalar:
-    """Return the value in the axis's own type, if the axis admits it."""
+    """Return the value in the axis's type; raise `UserError` if the axis does not allow it."""
     known = benchmark.choices.get(axis, benchmark.axes_on(device)[axis])
     name = f"{benchmark.name}: {axis}={value}"
-    one_of = f"{name}: {axis} is one of {', '.join(map(str, known))}"
+    one_of = f"{name}: {axis} must be one of {', '.join(map(str, known))}"
     if isinstance(known[0], str):
         if value in known:
             return value
         raise UserError(one_of + did_you_mean(str(value), map(str, known)))
     number = _integer(value)
     if number is None:
-        raise UserError(f"{name}: {axis} is a whole number")
+        raise UserError(f"{name}: {axis} must be an integer")
     if axis in benchmark.choices and number not in known:
         raise UserError(one_of)
     low, high = benchmark.limits.get(axis, (1, None))
     if number < low:
-        raise UserError(f"{name}: {axis} is at least {low}")
+        raise UserError(f"{name}: {axis} must be at least {low}")
     high = MOST_VALUE if high is None else high
     if number > high:
-        raise UserError(f"{name}: {axis} is at most {high}")
+        raise UserError(f"{name}: {axis} must be at most {high}")
     return number
 
 
 def _integer(value: Scalar) -> int | None:
-    """Return the whole number that is written plainly or as 1e9; None for anything else."""
+    """Return the integer, also from a form such as 1e9; None for anything else."""
     try:
         return int(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A process that leads a group of its own, so that it can be ended with all that it started."""
+"""Process groups, which are killed as a whole."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ POLL_SECONDS = 0.01
 
 
 class ProcessGroup:
-    """A process that was started as the leader of a new session, and whatever it starts in its group.
+    """Process that leads a new session, with all processes of its group.
 
-    The leader keeps its number until `end`, even where it is dead: no other process can have it and be killed instead.
+    The leader is not reaped before `end`, so its PID cannot be reused by an unrelated process that would be killed.
     """
 
     def __init__(self, leader: subprocess.Popen[bytes]) -> None:
@@ -23,15 +23,15 @@ class ProcessGroup:
 
     @property
     def pid(self) -> int:
-        """Return the number of the leader, which is that of the group, too."""
+        """PID of the leader, which is also the ID of the group."""
         return self._leader.pid
 
     def fileno(self) -> int | None:
-        """Return the descriptor that is readable once the leader is dead; None where the system has none."""
+        """Return a descriptor that is readable after the leader has ended (pidfd); None if the system has no pidfd."""
         return self._descriptor
 
     def has_ended(self, seconds: float = 0.0) -> bool:
-        """Return whether the leader is dead, or dies within so many seconds."""
+        """Return whether the leader has ended, waiting at most `seconds`."""
         deadline = monotonic() + seconds
         while not self._is_dead():
             if monotonic() >= deadline:
@@ -45,7 +45,7 @@ class ProcessGroup:
         return os.waitid(os.P_PID, self._leader.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def end(self) -> int:
-        """Kill the group, and return the leader's exit status as `subprocess` has it: that of before if it was dead."""
+        """Kill the group; return the leader's exit status as in `subprocess`. Repeated calls return the same status."""
         if self._leader.returncode is None:
             kill_group(self._leader.pid)
             self._leader.wait()
@@ -55,14 +55,14 @@ class ProcessGroup:
         return self._leader.returncode
 
 
-def kill_group(number: int) -> None:
-    """Kill every process of the group, if there is one."""
-    with suppress(ProcessLookupError):  # the last of them has ended
-        os.killpg(number, signal.SIGKILL)
+def kill_group(group: int) -> None:
+    """Kill all processes of the group, if it exists."""
+    with suppress(ProcessLookupError):  # the group has ended
+        os.killpg(group, signal.SIGKILL)
 
 
 def _descriptor_of(pid: int) -> int | None:
-    """Return the descriptor of a process (pidfd_open(2)); None where the system has none to give."""
+    """Return the process's pidfd (pidfd_open(2)); None if the system has none."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

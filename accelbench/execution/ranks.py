@@ -1,7 +1,7 @@
-"""Several ranks of one run, as rank 0 has them: it is the runner, and tells each over a channel which worker to start.
+"""Ranks of a run as seen by rank 0, the runner, which requests workers from the others over channels.
 
-The ranks' workers train and exchange through the frameworks' own engines; what goes over these channels is who measures
-what, and how it ended. A rank that is lost costs the points that need it.
+The workers communicate through their frameworks; these channels carry only jobs and results. If a rank is lost, the
+points that need it are skipped.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from accelbench import __version__
-from accelbench.environment.differences import unlike
+from accelbench.environment.differences import rank_differences
 from accelbench.execution.cluster import Cluster
 from accelbench.execution.store import OtherRank
-from accelbench.execution.worker import Order
+from accelbench.execution.worker import WorkerJob
 from accelbench.profiling.ranks.channel import Address, Channel, Message, free_port
 from accelbench.profiling.ranks.rendezvous import derive
 from accelbench.profiling.records.environment import Environment
@@ -28,17 +28,24 @@ from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored, first_fault
 
 GATHER_SECONDS = 60.0
-"""The time within which all ranks must have come, in seconds."""
+"""Timeout in seconds for the connection of all ranks."""
 ANSWER_SECONDS = 25.0
-"""The time in seconds after which a rank that gives no sign of life is lost: all hear of it within half a minute."""
+"""Seconds without a heartbeat or answer after which a rank is lost."""
 
 
 class RankLost(Exception):
-    """A rank that a point needs has ended, or gives no sign of life."""
+    """Loss of a rank that a point needs: it has ended, or sends no heartbeats.
+
+    `is_new` is whether the rank was not known to be lost before.
+    """
+
+    def __init__(self, reason: str, is_new: bool) -> None:
+        super().__init__(reason)
+        self.is_new = is_new
 
 
-class Hello(Stored):
-    """The message by which a rank makes itself known to rank 0."""
+class Handshake(Stored):
+    """First message of a rank to rank 0."""
 
     rank: int
     size: int
@@ -47,9 +54,9 @@ class Hello(Stored):
     environment: Environment
 
 
-def hello(cluster: Cluster, environment: Environment) -> Hello:
-    """Return the hello of this process."""
-    return Hello(
+def own_handshake(cluster: Cluster, environment: Environment) -> Handshake:
+    """Return the handshake of this process."""
+    return Handshake(
         rank=cluster.rank,
         size=cluster.size,
         version=__version__,
@@ -58,135 +65,140 @@ def hello(cluster: Cluster, environment: Environment) -> Hello:
     )
 
 
-def where(hellos: Iterable[Hello]) -> str:
-    """Return how many ranks are on which host, in words."""
-    hosts = Counter(hello.host for hello in hellos)
+def hosts_text(handshakes: Iterable[Handshake]) -> str:
+    """Return the number of ranks on each host as text."""
+    hosts = Counter(handshake.host for handshake in handshakes)
     return ", ".join(f"{count} on {host}" for host, count in hosts.items())
 
 
 class Peer:
-    """Another rank as rank 0 has it: the channel to it, what it said of itself, and why it is lost, if it is."""
+    """Another rank: its channel, its handshake, and the reason if it was lost."""
 
-    def __init__(self, channel: Channel, hello: Hello, node: int = 0) -> None:
+    def __init__(self, channel: Channel, handshake: Handshake, node: int = 0) -> None:
         self.channel = channel
-        self.hello = hello
+        self.handshake = handshake
         self.node = node
-        """The number of its host, which records do not name."""
+        """Number of its host; records contain no host names."""
         self.lost: str | None = None
-        """The reason, in words, why it takes part no more."""
+        """Reason of the loss as text; None while the rank is connected."""
 
     def answer(self, name: str, deadline: float) -> Any:
-        """Return what it answers; None where it is lost, as it is if it does not answer in time."""
+        """Return the named answer of the rank. Without an answer before `deadline` the rank is lost: return None."""
         found = self.channel.answer(name, max(0.0, deadline - monotonic()))
         if found is None:
             self.lose()
         return found
 
     def lose(self) -> str:
-        """Have it take part no more, and return why: a rank that comes to itself later ends."""
+        """Close the channel and return the reason of the loss; a rank that recovers later ends."""
         ended = self.channel.fault or "its connection was lost"
-        self.lost = self.lost or (f"it gave no sign of life for {ANSWER_SECONDS:g} s" if self.channel.open else ended)
+        self.lost = self.lost or (f"it sent no heartbeat for {ANSWER_SECONDS:g} s" if self.channel.open else ended)
         self.channel.close()
         return self.lost
 
 
-class Meeting(NamedTuple):
-    """The things by which the workers of a point find each other, and tell each other from strangers."""
+class WorkerRendezvous(NamedTuple):
+    """Addresses and secret with which the workers of a point connect to and authenticate each other."""
 
     addresses: list[str]
-    """A host and a free port of each rank."""
+    """Host and free port of each rank."""
     nonce: str
-    """The number from which every rank makes the workers' secret, by the secret of the run."""
+    """Random number from which each rank derives the workers' secret, with the secret of the run."""
     secret: str
 
 
 class Ranks:
-    """The ranks of a run as rank 0 sees them."""
+    """Ranks of a run, for use by rank 0."""
 
-    def __init__(self, cluster: Cluster, own: Hello, peers: Sequence[Peer], secret: str) -> None:
+    def __init__(self, cluster: Cluster, own: Handshake, peers: Sequence[Peer], secret: str) -> None:
         self.cluster = cluster
         self.peers = peers
         """Ranks 1, 2, …"""
-        self.hellos = [own, *(peer.hello for peer in peers)]
-        """The hellos of ranks 0, 1, …"""
+        self.handshakes = [own, *(peer.handshake for peer in peers)]
+        """Handshakes of ranks 0, 1, …"""
         self._secret = secret
-        hosts = list(dict.fromkeys(hello.host for hello in self.hellos))
-        self.nodes = [hosts.index(hello.host) for hello in self.hellos]
-        """The number of each rank's host, which records do not name."""
+        hosts = list(dict.fromkeys(handshake.host for handshake in self.handshakes))
+        self.nodes = [hosts.index(handshake.host) for handshake in self.handshakes]
+        """Number of each rank's host; records contain no host names."""
         for peer, node in zip(peers, self.nodes[1:], strict=True):
             peer.node = node
 
     @property
     def size(self) -> int:
-        return len(self.hellos)
+        return len(self.handshakes)
 
     def others(self) -> list[OtherRank]:
-        """Return all ranks but rank 0, as the run keeps them."""
-        found = zip(self.hellos, self.nodes, strict=True)
-        return [OtherRank(rank=hello.rank, node=node, environment=hello.environment) for hello, node in found][1:]
+        """Return all ranks except rank 0, as stored in `run.json`."""
+        found = zip(self.handshakes, self.nodes, strict=True)
+        return [
+            OtherRank(rank=handshake.rank, node=node, environment=handshake.environment) for handshake, node in found
+        ][1:]
 
     def lost(self) -> list[str]:
-        """Return which ranks were lost, and how, in words; their hosts are named."""
+        """Return the lost ranks with host and reason, one message each."""
         return [
-            f"rank {each.hello.rank} on {each.hello.host} was lost: {each.lost}" for each in self.peers if each.lost
+            f"rank {each.handshake.rank} on {each.handshake.host} was lost: {each.lost}"
+            for each in self.peers
+            if each.lost
         ]
 
-    def meeting(self, size: int) -> Meeting:
-        """Return how the workers of so many ranks find each other; RankLost if one of these does not answer."""
+    def rendezvous(self, size: int) -> WorkerRendezvous:
+        """Return the rendezvous of the workers of ranks 0 to `size` − 1; raise RankLost if one of the ranks is lost."""
         peers = self.peers[: size - 1]
+        known = [peer for peer in peers if peer.lost]
         for peer in peers:
             peer.channel.send(port=True)
         deadline = monotonic() + ANSWER_SECONDS
         ports = [peer.answer("port", deadline) for peer in peers]
-        gone = [f"rank {peer.hello.rank} on node {peer.node} is lost: {peer.lost}" for peer in peers if peer.lost]
+        gone = [f"rank {peer.handshake.rank} on node {peer.node} is lost: {peer.lost}" for peer in peers if peer.lost]
         if gone:
-            raise RankLost("; ".join(gone))
+            raise RankLost("; ".join(gone), is_new=len(gone) > len(known))
         own, _ = peers[0].channel.hosts
         others = [Address(peer.channel.hosts[1], int(port)) for peer, port in zip(peers, ports, strict=True)]
         nonce = token_hex(32)
-        return Meeting(
+        return WorkerRendezvous(
             [str(each) for each in (Address(own, free_port(own)), *others)], nonce, derive(self._secret, nonce)
         )
 
-    def sentence(self) -> str:
-        """Return who the ranks are, in words."""
-        return f"{self.size} ranks of {self.cluster.launcher}: {where(self.hellos)}"
+    def description(self) -> str:
+        """Return the number of ranks, their launcher and hosts as text."""
+        return f"{self.size} ranks of {self.cluster.launcher}: {hosts_text(self.handshakes)}"
 
     def too_few_gpus(self, size: int) -> str | None:
-        """Return, in words, which node has fewer GPUs than ranks; None where each rank has its own."""
+        """Return a skip reason if a node has fewer GPUs than ranks, else None."""
         nodes = self.nodes[:size]
         for node in sorted(set(nodes)):
-            members = [hello for hello, its in zip(self.hellos, nodes, strict=False) if its == node]
-            cards = {gpu.uuid_hash for hello in members for gpu in hello.environment.gpus}
+            members = [handshake for handshake, its in zip(self.handshakes, nodes, strict=False) if its == node]
+            cards = {gpu.uuid_hash for handshake in members for gpu in handshake.environment.gpus}
             if len(cards) < len(members):
-                return f"{len(members)} of its {size} processes are on node {node}, and see {len(cards)} GPUs there"
+                return f"node {node} has {len(members)} of the point's {size} processes and only {len(cards)} GPUs"
         return None
 
-    def unlike(self, device: Device) -> Iterator[str]:
-        """Yield, in words, where a rank's libraries or devices are not those of rank 0."""
-        first = self.hellos[0].environment
-        for hello in self.hellos[1:]:
-            for difference in unlike(first, hello.environment, device):
-                yield f"rank {hello.rank} on {hello.host} differs from rank 0: {difference}"
+    def differences(self, device: Device) -> Iterator[str]:
+        """Yield the differences between the libraries and devices of each rank and rank 0, as text."""
+        first = self.handshakes[0].environment
+        for handshake in self.handshakes[1:]:
+            for difference in rank_differences(first, handshake.environment, device):
+                yield f"rank {handshake.rank} on {handshake.host} differs from rank 0: {difference}"
 
 
 class RemoteWorker:
-    """The worker of another rank, through the channel to that rank."""
+    """Worker of another rank, accessed through the channel to the rank."""
 
-    def __init__(self, peer: Peer, order: Order, nonce: str) -> None:
-        """Have it started; the rank makes the workers' secret itself, so that none goes over the network."""
+    def __init__(self, peer: Peer, job: WorkerJob, nonce: str) -> None:
+        """Request its start; the rank derives the workers' secret itself, so the secret is never sent."""
         self._peer, self._channel = peer, peer.channel
         self._heard = monotonic()
-        self._channel.send(start=order.model_dump(mode="json", exclude={"world": {"secret"}}), nonce=nonce)
+        self._channel.send(start=job.model_dump(mode="json", exclude={"world": {"secret"}}), nonce=nonce)
 
     def fileno(self) -> int:
-        """Return the descriptor of the channel, to wait on."""
+        """Return the descriptor of the channel."""
         return self._channel.fileno()
 
     def read(self) -> list[Message]:
-        """Return the worker's messages, once there is something to read; the last one is `ended`.
+        """Return the available messages of the worker; the last message of a worker is `ended`.
 
-        The values of `record` and `measured` are validated `Record`s; an invalid one ends the worker.
+        The values of `record` and `measured` are validated `Record` objects; an invalid one ends the worker.
         """
         messages = self._channel.read()
         self._heard = monotonic()
@@ -197,7 +209,7 @@ class RemoteWorker:
                     try:
                         found.append(dict.fromkeys(message, Record.model_validate(data)))
                     except ValidationError as error:
-                        reason = f"its record is damaged: {first_fault(error)}"
+                        reason = f"its record is invalid: {first_fault(error)}"
                         return [*found, {"ended": reason, "signal": None, "tail": []}]
                 case {"alive": _}:
                     pass
@@ -206,23 +218,23 @@ class RemoteWorker:
         return found if self._channel.open else [*found, self._end()]
 
     def overdue(self) -> list[Message]:
-        """Return the message `ended` if the rank itself gives no sign of life any more, and nothing while it does."""
+        """Return the message `ended` if the rank sends no heartbeats any more, else an empty list."""
         return [self._end()] if monotonic() - self._heard > ANSWER_SECONDS else []
 
     def _end(self) -> Message:
         return {"ended": self._peer.lose(), "signal": None, "tail": [], "lost": True}
 
     def tail(self) -> list[str]:
-        """Return nothing: the output of another rank's worker stays there."""
+        """Return an empty list: the output of a remote worker stays on its host."""
         return []
 
-    def last_words(self) -> list[str]:
-        """Return what the worker printed last, and where it stands."""
-        self._channel.send(last_words=True)
-        found: list[str] = self._peer.answer("last_words", monotonic() + ANSWER_SECONDS) or ["the rank does not answer"]
-        return found
+    def tail_and_stack(self) -> list[str]:
+        """Return the last lines of the worker's output and its current stack."""
+        self._channel.send(tail_and_stack=True)
+        found: list[str] | None = self._peer.answer("tail_and_stack", monotonic() + ANSWER_SECONDS)
+        return found or ["no output and stack: the rank does not answer"]
 
     def close(self) -> None:
-        """Have the worker ended."""
+        """End the worker."""
         self._channel.send(stop=True)
         self._peer.answer("stopped", monotonic() + ANSWER_SECONDS)

@@ -1,7 +1,7 @@
-"""The secret by which the ranks of a run tell each other from strangers, as every rank finds it.
+"""Shared secret that authenticates the ranks of a run.
 
-It is given by a variable, as `accelbench launch` does, or kept in a file of the user's, which hosts with a common home
-share. Whoever can read neither cannot take part.
+The secret is in an environment variable, as set by `accelbench launch`, or in a file of the user that hosts with a
+common home directory share.
 """
 
 from __future__ import annotations
@@ -13,26 +13,25 @@ from contextlib import suppress
 from pathlib import Path
 
 from accelbench.errors import UserError
+from accelbench.profiling.child import SECRET
 from accelbench.profiling.files import open_regular
 
-SECRET = "ACCELBENCH_SECRET"
-"""The variable that gives the secret to all ranks of a run."""
 LEAST_CHARACTERS = 16
-"""The length below which a secret could be found by trying."""
+"""Minimum length of a secret in characters; a shorter one could be guessed."""
 ADVICE = f"set {SECRET} to the same random text for all ranks, as 'openssl rand -hex 32' prints"
 
 
 def take_secret() -> str:
-    """Return the secret of this run, and take it out of the variables, which all that this process starts inherits."""
+    """Return the secret of this run, and remove it from the environment, which child processes inherit."""
     found = find_secret(os.environ)
     os.environ.pop(SECRET, None)
     return found
 
 
 def find_secret(variables: Mapping[str, str]) -> str:
-    """Return the secret that the variables give, or else the one that is kept for this user, drawn at first need.
+    """Return the secret from the environment variables, else from the user's file, which is created if missing.
 
-    UserError for one that is short, or that others could read, or where there is no place to keep one.
+    Raises UserError for a short secret, for a file that other users may access, and for a file that cannot be written.
     """
     given = variables.get(SECRET)
     if given is None:
@@ -51,14 +50,14 @@ def _file(variables: Mapping[str, str]) -> Path:
 def _kept(file: Path) -> str:
     try:
         if not file.exists():
-            _draw(file)
+            _create(file)
         return _read(file)
     except OSError as error:
-        raise UserError(f"the ranks' secret cannot be kept in {file} ({error.strerror}): {ADVICE}") from None
+        raise UserError(f"cannot store the secret of the ranks in {file} ({error.strerror}): {ADVICE}") from None
 
 
-def _draw(file: Path) -> None:
-    """Draw a secret and put it there in one step; another rank may have been first, and then its own stays."""
+def _create(file: Path) -> None:
+    """Create the file with a random secret atomically; if another rank was first, its file is kept."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -77,10 +76,8 @@ def _read(file: Path) -> str:
     with open_regular(file) as kept:
         facts = os.fstat(kept.fileno())
         if facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
-            raise UserError(
-                f"{file} is not a file that you alone may read, so that it keeps no secret: remove it, or {ADVICE}"
-            )
+            raise UserError(f"{file} is accessible to other users: remove it (a new secret is created), or {ADVICE}")
         found = kept.read(1 << 10).decode("ascii", errors="replace").strip()
     if len(found) < LEAST_CHARACTERS:
-        raise UserError(f"{file} holds no secret of {LEAST_CHARACTERS} characters: remove it, or {ADVICE}")
+        raise UserError(f"{file} contains no secret of {LEAST_CHARACTERS} or more characters: remove it, or {ADVICE}")
     return found

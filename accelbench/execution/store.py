@@ -1,189 +1,207 @@
-"""The run store: `run.json`, replaced atomically, and `records.jsonl`, appended and synced per measurement."""
+"""Run store: `run.json`, replaced atomically, and `records.jsonl`, appended and synced after each measurement."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, Timeout
 from pydantic import Field
 
-from accelbench.errors import DataDamaged, RunBroken, UserError, tell_damage
-from accelbench.execution.schedule import Turn, schedule
-from accelbench.execution.stored_file import opened, parse, point_of, why
+from accelbench.errors import DataDamaged, RunBroken, UserError, reason_of, report_damage
+from accelbench.execution.schedule import ScheduledRun, schedule
+from accelbench.execution.stored_file import opened, parse, point_of
 from accelbench.execution.suite import ALLOWED, Allowed, KnownDevice, Rounds
 from accelbench.output.format import counted
 from accelbench.profiling.analysis.rounds import join
 from accelbench.profiling.files import find_link, lines_of, open_for_appending, replace_file
+from accelbench.profiling.locks import SOFT, acquire
 from accelbench.profiling.machine.identity import identity_here
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import SCHEMA_VERSION, Record, Status
-from accelbench.profiling.records.stored import Moment, Seconds, Stored
-from accelbench.settings.limits import MOST_SEED
+from accelbench.profiling.records.stored import FIRST_YEAR, LAST_YEAR, Moment, Readable, Seconds, Stored
+from accelbench.settings.limits import MOST_SECONDS, MOST_SEED
 
 RUNS = Path("runs")
-"""The folder that holds the runs, unless they are given a place."""
+"""Default folder of the run directories."""
 LOCK = ".lock"
+LOCKS = {LOCK, LOCK + SOFT}
+"""Files that lock a run directory."""
 MAX_INFO_BYTES = 256 << 20
 """Maximum size of `run.json` in bytes."""
 
 
 class Settings(Stored):
-    """The user's choices for the whole run; `resume` goes on with the same."""
+    """Settings of the whole run, which `resume` reuses."""
 
     seed: Annotated[int, Field(ge=0, le=MOST_SEED)] = 1
-    """The seed of the random inputs."""
+    """Seed of the random inputs."""
     time_limit_s: Annotated[float | None, ALLOWED] = None
-    """The wall time in seconds allowed to one point, its preparation included; null for the benchmark's own limit."""
+    """Time limit of one point in seconds of wall time, including preparation; null for the benchmark's own limit."""
     max_seconds: Allowed = 15.0
-    """The measuring time in seconds after which an unsteady point is taken as it is; its rounds share it. A training
-    ends after it in its later rounds, and goes on to the last epoch in the first."""
+    """Maximum sampling time of a point in seconds, shared by its repetitions. It ends a training run after the first
+    repetition, which runs to the last epoch."""
+    patience_s: Annotated[float | None, Field(ge=0, le=MOST_SECONDS)] = None
+    """Additional sampling time of the run in seconds, for points with too few undisturbed samples; null for half of the
+    planned time."""
     rounds: Rounds = 1
-    """The number of rounds in which a kernel is measured, each in a fresh process."""
+    """Number of repetitions of a kernel, each in a new process."""
     training_rounds: Rounds = 1
-    """The number of rounds in which a training is measured."""
+    """Number of repetitions of a training workload, each in a new process."""
     ceilings: bool = True
-    """Whether the ceilings of the device are measured beside what was asked for; without them no share is of one."""
+    """Whether ceilings of the device are measured, too; without them, no result is a share of a ceiling."""
     require_quiet: bool = False
-    """Whether a disturbed point makes the run fail, once everything is measured."""
+    """Whether a noisy point makes the finished run fail."""
     trace: bool = False
-    """Whether traces of training steps are kept under `traces`."""
+    """Whether traces of training steps are stored under `traces`."""
     trusted_network: bool = False
-    """Whether the user trusts everyone who can reach the ports of the hosts, as TensorFlow's servers do."""
+    """Whether TensorFlow's unauthenticated servers are permitted (option `--trusted-network`); `resume` ignores it."""
     host_profile: bool = False
-    """Whether the host is profiled while trainings run, its stacks kept under `host`."""
+    """Whether the host is profiled during training workloads, with the stacks stored under `host`."""
 
     def rounds_of(self, point: Point) -> int:
-        """Return the number of rounds in which the point is to be measured."""
+        """Return the number of repetitions of the point."""
         return self.training_rounds if point.backend else self.rounds
 
 
 class Label(Stored):
-    """What the user calls a run by."""
+    """Name, note and tags given by the user."""
 
-    name: str = ""
-    """A name for people; the run's id stays what it is found by."""
-    note: str = ""
-    """A sentence on what the run is about."""
-    tags: tuple[str, ...] = ()
-    """Words by which runs are found together."""
+    name: Readable = ""
+    """Display name of the run."""
+    note: Readable = ""
+    """Note on the run."""
+    tags: tuple[Readable, ...] = ()
+    """Tags for searching runs."""
 
     @property
     def words(self) -> str:
-        """Return name, note and tags in a line; empty where there are none."""
+        """Name, note and tags in one line; empty if none is set."""
         return " · ".join(filter(None, [self.name, self.note, " ".join(f"#{tag}" for tag in self.tags)]))
 
 
 class OtherRank(Stored):
-    """A rank besides rank 0, and what it ran on."""
+    """Rank other than 0, with its machine."""
 
     rank: int
-    """The number of the rank."""
+    """Number of the rank, from 1."""
     node: int
-    """The number of its host, as records have it; rank 0 is on node 0."""
+    """Number of its host, as in the records; rank 0 is on node 0."""
     environment: Environment
-    """The machine that the rank ran on."""
+    """Environment of the rank."""
 
 
 class EarlierCeilings(Stored):
-    """The ceilings that a run took over from an earlier one on the same machine, and did not measure anew."""
+    """Ceilings from an earlier run on the same machine."""
 
     run_id: str
-    """The earlier run."""
+    """ID of the earlier run."""
     created: Moment
-    """The moment at which that run was begun, with its time zone."""
+    """Start of the earlier run, with time zone."""
     records: list[Record]
-    """The measurements that set them, each with its rounds joined."""
+    """Records of the ceilings, each with its repetitions combined."""
 
 
 class RunInfo(Stored):
-    """`run.json`: what was asked for, on which machine, and how the run ended."""
+    """Content of `run.json`: the command, the plan, the machine and the status of the run."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
-    """The version of this schema; another is refused."""
+    """Version of this schema; other versions are rejected."""
     run_id: str
-    """The run's name, made of the time at which it was begun and a label."""
+    """ID of the run: its start time, a label and four random digits."""
     created: Moment
-    """The moment at which the run was begun, with its time zone."""
+    """Start of the run, with time zone."""
     status: Literal["running", "finished", "interrupted"]
-    """Whether the run goes on, has ended, or was ended early and can be gone on with."""
+    """Status of the run; an interrupted run can be resumed."""
     command: list[str]
-    """The command line that began the run, word by word."""
+    """Command line that started the run, one entry per argument."""
     suite: str | None
-    """The suite that was measured; null where none was asked for."""
+    """Name of the suite; null if benchmarks were named instead."""
     study: bool = False
-    """Whether that suite's trainings are a study, with whose drawings the page begins."""
+    """Whether the suite is a study; the report of a study starts with plots of its training workloads."""
     device: KnownDevice
-    """The kind of device that was measured."""
+    """Kind of device that was measured."""
     settings: Settings
-    """The user's choices for the whole run."""
+    """Settings of the whole run."""
     label: Label = Label()
-    """The user's own name, note and tags."""
+    """Name, note and tags given by the user."""
     plan: list[Point]
-    """The points to measure, in order."""
+    """Points to measure, in order."""
     environment: Environment
-    """The machine of the process that is rank 0, or measures alone."""
+    """Environment of rank 0, or of the single process."""
     other_ranks: list[OtherRank] = []
-    """The other ranks of a run of several, each with its machine."""
+    """Ranks other than 0, each with its machine."""
     earlier_ceilings: EarlierCeilings | None = None
-    """The ceilings that were not measured anew; null where this run measured all of its own."""
+    """Ceilings reused from an earlier run; null if this run measured its own or none."""
+    best_ceilings: list[EarlierCeilings] = []
+    """Highest memory ceilings of past runs on this machine, each with its run; empty if none is known."""
     wall_s: Seconds = 0.0
-    """The wall time of the run so far in seconds, summed over resumptions."""
+    """Wall time of the run in seconds, summed over resumptions."""
     worker_s: Seconds = 0.0
-    """The seconds of `wall_s` that workers spent on imports, preparing, warming up, measuring and verifying."""
+    """Part of `wall_s` spent in workers: imports, preparation, warm-up, measurement and verification."""
 
-    def schedule(self) -> list[Turn]:
-        """Return every turn of the run, in order."""
+    def schedule(self) -> list[ScheduledRun]:
+        """Return all scheduled runs, in order."""
         return schedule(self.plan, self.settings.rounds_of, self.settings.seed)
 
 
+def now() -> datetime:
+    """Return the current local time; raise UserError if the year of the clock is implausible."""
+    moment = datetime.now(UTC)
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise UserError(f"the clock shows the year {moment.year}: set it, because records contain the date")
+    return moment.astimezone()
+
+
 def new_run_id(label: str) -> str:
-    """Return the name of a run that begins now: the time, the label and four digits that no other run has."""
-    return f"{datetime.now().astimezone():%Y%m%d-%H%M%S}-{label}-{os.urandom(2).hex()}"
+    """Return the ID of a run that starts now: the time, the label and four random digits."""
+    return f"{now():%Y%m%d-%H%M%S}-{label}-{os.urandom(2).hex()}"
 
 
 class Contents(NamedTuple):
-    """What can be read of `records.jsonl`, and what cannot."""
+    """Valid and corrupt lines of `records.jsonl`."""
 
     lines: list[Record]
-    """The last record of each round of each point, as measured."""
+    """Last record of each repetition of each point, as measured."""
     damage: dict[int, str]
-    """The reason why a line cannot be read, in words, by its number from 1."""
+    """Reason why a line is corrupt, by line number from 1."""
 
 
 class RunStore:
-    """One run directory, read by everything and written by one process at a time."""
+    """Run directory, written by one process at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.info_path = path / "run.json"
         self.records_path = path / "records.jsonl"
-        self._lock = FileLock(path / LOCK)
+        self._lock: BaseFileLock | None = None
 
     @classmethod
     def create(cls, path: Path, info: RunInfo) -> RunStore:
-        """Make a new run directory and hold its lock; `UserError` if it cannot be written or is taken.
+        """Create a run directory and acquire its lock.
 
-        Then nothing of it is left behind.
+        Raises `UserError` if the directory cannot be written or is not empty; then no file is left behind.
         """
         store = cls(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
             if not (path / LOCK).exists():
-                store._refuse_if_taken()  # before the lock's file is put there
+                store._refuse_if_taken()  # before the lock file is created
             store._acquire()
             store._refuse_if_taken()
             store._begin(info)
         except OSError as error:
-            raise UserError(f"cannot write the run directory {path}: {why(error)}; nothing was measured") from error
+            raise UserError(
+                f"cannot write the run directory {path}: {reason_of(error)}; nothing was measured"
+            ) from error
         return store
 
     def _begin(self, info: RunInfo) -> None:
-        """Write the files of a run without records, or none of them."""
+        """Write the files of a run without records; on an error, remove them."""
         try:
             self._replace_info(info)
             os.close(open_for_appending(self.records_path))
@@ -194,9 +212,9 @@ class RunStore:
             raise
 
     def _refuse_if_taken(self) -> None:
-        taken = {file.name for file in self.path.iterdir()} - {LOCK}
+        taken = {file.name for file in self.path.iterdir()} - LOCKS
         if "run.json" in taken:
-            advice = f"'accelbench resume {self.path}' continues it; or choose another --out"
+            advice = f"continue it with 'accelbench resume {self.path}', or choose another --out"
             raise UserError(f"{self.path} already holds a run: {advice}")
         if taken:
             raise UserError(f"{self.path} is not empty: choose a new directory with --out")
@@ -209,94 +227,98 @@ class RunStore:
         return cls(path)
 
     def lock(self) -> None:
-        """Become the one writer, or `UserError` if another process is."""
+        """Acquire the lock for writing; raise `UserError` if another process holds it."""
         if link := find_link(self.path):
-            raise UserError(f"{self.path} is not resumed: {link} is a symbolic link, and a run has none")
+            raise UserError(
+                f"cannot resume {self.path}: {link} is a symbolic link, which a run directory must not contain"
+            )
         try:
             self._acquire()
         except OSError as error:
-            raise UserError(f"cannot write the run directory {self.path}: {why(error)}") from error
+            raise UserError(f"cannot write the run directory {self.path}: {reason_of(error)}") from error
 
     def _acquire(self) -> None:
         try:
-            self._lock.acquire(timeout=0)
+            self._lock = self._lock or acquire(self.path / LOCK)
         except Timeout:
             raise UserError(
-                f"another accelbench is writing {self.path}: wait for it, or choose another --out"
+                f"another accelbench process is writing {self.path}: wait for it, or choose another --out"
             ) from None
 
     def close(self) -> None:
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def info(self) -> RunInfo:
-        """Return what the run tells of itself; `DataDamaged` if it cannot be read."""
+        """Read `run.json`; raise `DataDamaged` if it is missing or corrupt."""
         with opened(self.info_path, MAX_INFO_BYTES) as file:
             return parse(RunInfo, file.read(), f"{self.info_path}")
 
     def write_info(self, info: RunInfo) -> None:
-        """Replace `run.json` in one step, so that no reader ever sees half of it; RunBroken if it cannot be written."""
+        """Replace `run.json` atomically; raise RunBroken if it cannot be written."""
         try:
             self._replace_info(info)
         except OSError as error:
-            raise RunBroken(f"cannot write {self.info_path}: {why(error)}; {self.kept()}") from error
+            raise RunBroken(f"cannot write {self.info_path}: {reason_of(error)}; {self.recovery_text()}") from error
 
     def _replace_info(self, info: RunInfo) -> None:
-        text = identity_here().out_of_json(info.model_dump_json(indent=2), indent=2) + "\n"
+        text = identity_here().anonymize_json(info.model_dump_json(indent=2), indent=2) + "\n"
         replace_file(self.info_path, lambda new: new.write_text(text, encoding="utf-8"), sync=True)
 
     def append(self, record: Record, text: str | None = None) -> None:
-        """Append one record, whose JSON is `text` if it is known, and sync it to the disk.
+        """Append one record and sync it to the disk; `text` is its JSON, if already serialized.
 
-        A failed write leaves no partial line, and is RunBroken.
+        Raises RunBroken if the write fails; a failed write leaves no partial line.
         """
-        line = (identity_here().out_of_json(text or record.model_dump_json()) + "\n").encode()
+        line = (identity_here().anonymize_json(text or record.model_dump_json()) + "\n").encode()
         try:
             with open(open_for_appending(self.records_path), "ab", buffering=0) as file:
                 size = file.seek(0, os.SEEK_END)
                 try:
                     written = file.write(line)
                     if written < len(line):
-                        file.write(line[written:])  # a disk that is full says so only now
+                        file.write(line[written:])  # a full disk raises its error only here
                     os.fsync(file.fileno())
                 except OSError:
                     file.truncate(size)
                     raise
         except OSError as error:
-            what = f"cannot write the record of {record.point} to {self.records_path}: {why(error)}"
-            raise RunBroken(f"{what}; {self.kept()}") from error
+            what = f"cannot write the record of {record.point} to {self.records_path}: {reason_of(error)}"
+            raise RunBroken(f"{what}; {self.recovery_text()}") from error
 
-    def kept(self) -> str:
-        """Return, in words, what is kept of the run after a write that failed: only what can be read again is."""
+    def recovery_text(self) -> str:
+        """Return the number of readable records, and the command to resume, as text for a failed write."""
         try:
             self.info()
             count = len(self.contents().lines)
         except UserError as error:
-            return f"nothing of this run can be read again: {error}"
-        records = f"{counted(count, 'record')} can be read again"
-        return f"{records}, and once that is mended 'accelbench resume {self.path}' measures the rest"
+            return f"no record of this run is readable: {error}"
+        return f"{counted(count, 'record')} stored; fix the cause, then run 'accelbench resume {self.path}'"
 
     def records(self) -> list[Record]:
-        """Return one record for each point, its rounds joined, in the order of the plan; see `points`."""
+        """Return one record per point, with its repetitions combined, in the order of the plan; see `points`."""
         return list(self.points())
 
-    def points(self) -> Iterator[Record]:
-        """Yield one record for each point, its rounds joined, in the order of the plan.
+    def points(self, only: Collection[str] | None = None) -> Iterator[Record]:
+        """Yield one record per point, with its repetitions combined, in the order of the plan; `only` the named points.
 
-        One point is held at a time, however many there are. What cannot be read is told as damage; where that is the
-        whole file, `DataDamaged` is raised.
+        Only one point is in memory at a time. Corrupt lines are skipped with a `Damage` warning; a missing or
+        unreadable file raises `DataDamaged`.
         """
         info = self.info()
         place = {str(point): number for number, point in enumerate(info.plan)}
         lines = self._lines_of_points()
         with opened(self.records_path) as file:
-            for point in sorted(lines, key=lambda point: place.get(point, len(place))):
+            wanted = lines if only is None else lines.keys() & only
+            for point in sorted(wanted, key=lambda point: place.get(point, len(place))):
                 rounds: dict[int, Record] = {}
                 for number, begin in lines[point]:
                     file.seek(begin)
                     try:
                         record = self._parse_line(file.readline(), number)
                     except UserError as error:
-                        tell_damage(str(error))
+                        report_damage(str(error))
                     else:
                         rounds[record.round] = record
                 if rounds:
@@ -304,28 +326,28 @@ class RunStore:
                     yield join(found, info.settings.rounds_of(found[0].point))
 
     def _lines_of_points(self) -> dict[str, list[tuple[int, int]]]:
-        """Return where each point's lines are: their numbers from 1, and where they begin."""
+        """Return the lines of each point: line numbers from 1, and byte offsets."""
         found: dict[str, list[tuple[int, int]]] = {}
         begin = 0
         for number, line in self._numbered():
             try:
                 point = point_of(line) or str(self._parse_line(line, number).point)
             except UserError as error:
-                tell_damage(str(error))
+                report_damage(str(error))
             else:
                 found.setdefault(point, []).append((number, begin))
             begin += len(line)
         return found
 
     def lines(self) -> list[Record]:
-        """Return the last record of each round of each point, as measured; what cannot be read is told as damage."""
+        """Return the last record of each repetition of each point; skip corrupt lines with a `Damage` warning."""
         contents = self.contents()
         for reason in contents.damage.values():
-            tell_damage(reason)
+            report_damage(reason)
         return contents.lines
 
     def contents(self) -> Contents:
-        """Return what can be read of the records, and what cannot; `DataDamaged` if there is no such file."""
+        """Return the valid records and the corrupt lines; raise `DataDamaged` if the file cannot be read."""
         found: dict[tuple[str, int], Record] = {}
         damage: dict[int, str] = {}
         for number, line in self._numbered():
@@ -340,36 +362,36 @@ class RunStore:
     def _parse_line(self, line: bytes, number: int) -> Record:
         where = f"{self.records_path} line {number}"
         if not line.endswith(b"\n"):
-            raise DataDamaged(f"{where} is cut off: 'accelbench resume {self.path}' measures that point again")
+            raise DataDamaged(f"{where} is cut off: 'accelbench resume {self.path}' measures its point again")
         return parse(Record, line, where)
 
     def _numbered(self) -> Iterator[tuple[int, bytes]]:
-        """Yield each line of the records with its number, one at a time; `DataDamaged` if there is no such file."""
+        """Yield line numbers from 1 and the lines of `records.jsonl`; raise `DataDamaged` if it cannot be read."""
         with opened(self.records_path) as file:
             yield from enumerate(lines_of(file, self.records_path), start=1)
 
-    def turns_left(self, lines: Sequence[Record], again: Collection[Status] = ()) -> list[Turn]:
-        """Return the turns that have none of these records yet, in order.
+    def remaining_runs(self, lines: Sequence[Record], again: Collection[Status] = ()) -> list[ScheduledRun]:
+        """Return the scheduled runs without a record in `lines`, in order.
 
-        A point that failed or was skipped in a round has none left, unless points that ended so are to be tried again.
+        The runs of a failed or skipped point are left out, unless its status is in `again`.
         """
         over = {str(line.point) for line in lines if line.status not in ("measured", *again)}
         done = {(str(line.point), line.round) for line in lines if line.status == "measured"}
         return [
-            turn
-            for turn in self.info().schedule()
-            if str(turn.point) not in over and (str(turn.point), turn.round) not in done
+            scheduled
+            for scheduled in self.info().schedule()
+            if str(scheduled.point) not in over and (str(scheduled.point), scheduled.round) not in done
         ]
 
-    def left_of(self, plan: Sequence[Point]) -> list[Point]:
-        """Return the points of the plan that this run has neither measured in all its rounds nor skipped."""
+    def unfinished_points(self, plan: Sequence[Point]) -> list[Point]:
+        """Return the points of `plan` that this run has neither measured completely nor skipped."""
         lines = self.lines()
-        there = {str(record.point) for record in lines}
-        unfinished = {str(turn.point) for turn in self.turns_left(lines, again=["failed"])}
-        return [point for point in plan if str(point) not in there - unfinished]
+        recorded = {str(record.point) for record in lines}
+        unfinished = {str(scheduled.point) for scheduled in self.remaining_runs(lines, again=["failed"])}
+        return [point for point in plan if str(point) not in recorded - unfinished]
 
-    def set_damage_aside(self) -> list[str]:
-        """Move the lines that cannot be read to `records.jsonl.damaged`, and return why, so that the run can go on."""
+    def set_corrupt_lines_aside(self) -> list[str]:
+        """Move corrupt lines to `records.jsonl.damaged` and return their reasons; the run can then be resumed."""
         damage = self.contents().damage
         if damage:
             parted: dict[bool, list[bytes]] = {True: [], False: []}

@@ -1,8 +1,8 @@
-"""The workers that measure one point together, one in each rank, and what becomes of the point if one of them fails.
+"""Workers of one point, one per rank, and the handling of failures.
 
-A point of one process has a team of one. Its record is that of rank 0, with what the others saw beside it. The first
-rank that dies, fails or falls silent ends the others: a rank alone would wait for it for ever. If that happens while a
-training is profiled, after all ranks have measured it, it costs the profile and not the figures.
+A point of one process has a team of one. The record of the point is the record of rank 0, with the measurements of the
+other ranks added. The first rank that dies, fails or sends no heartbeat ends the others, which would wait for it
+forever. A failure during profiling, after all ranks have measured, loses only the profile.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from accelbench.profiling.analysis.step_parts import take_apart, with_exchange
+from accelbench.profiling.analysis.step_parts import split_step, with_exchange
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.ranks.channel import Message
 from accelbench.profiling.records.bottleneck import Bottleneck
@@ -24,40 +24,40 @@ from accelbench.profiling.records.record import Profile, RankRecord, Record, Sta
 from accelbench.profiling.records.trace import LAUNCHING, Breakdown
 
 GRACE_SECONDS = 3.0
-"""The seconds for the others' trouble to arrive after one rank's: what died first is often not what is heard first."""
+"""Seconds to wait for further failures after the first: the first report is often not the cause."""
 SILENCE_SECONDS, SILENCE_BEFORE_STEPS = 30.0, 120.0
-"""The seconds without a sign of life after which a rank of several hangs; workers give one every second.
+"""Seconds without a heartbeat after which a rank counts as hung; workers send one every second.
 
-Before the first step it may be longer: a framework that is loaded, or compiles, can hold Python's lock for a while.
+The limit is longer before the first step: a framework may hold the GIL while it is imported or compiles.
 """
 ENDED_ON_PURPOSE = (signal.SIGTERM, signal.SIGINT)
-"""The signals by which a whole job is ended: what it was about to measure is measured when it goes on."""
+"""Signals that end a whole job: the point is measured when the run is resumed."""
 
 
 class Member(Protocol):
-    """One rank's worker, here or elsewhere."""
+    """Worker of one rank, on this host or another."""
 
     def fileno(self) -> int:
         """Return the descriptor to wait on."""
 
     def read(self) -> list[Message]:
-        """Return the messages that came, their records validated; `ended` is the last."""
+        """Return the received messages, with validated records; the last message of a worker is `ended`."""
 
     def overdue(self) -> list[Message]:
-        """Return `ended` where whoever tells of the worker gives no sign of life, and nothing as long as it does."""
+        """Return the message `ended` if the rank of the worker sends no heartbeats, else an empty list."""
 
     def tail(self) -> list[str]:
-        """Return the last lines that the worker printed, also once it is closed; empty for another rank's."""
+        """Return the last lines of a local worker's output, also after `close`; empty for a remote worker."""
 
-    def last_words(self) -> list[str]:
-        """Return what the worker printed last, and where it stands."""
+    def tail_and_stack(self) -> list[str]:
+        """Return the last lines of the worker's output and its current stack."""
 
     def close(self) -> None:
         """End the worker."""
 
 
-class Trouble(NamedTuple):
-    """The reason why a point has no figures: which rank, what happened, and what it last printed."""
+class PointFailure(NamedTuple):
+    """Failure of a point: the rank, the reason and the tail of the output."""
 
     rank: int | None
     reason: str
@@ -65,11 +65,11 @@ class Trouble(NamedTuple):
     signal: int | None = None
     status: Status = "failed"
     lost: bool = False
-    """Whether it is not the worker that has gone, but its whole rank."""
+    """Whether the whole rank is lost, and not only its worker."""
 
 
 class Team:
-    """The members' workers, running."""
+    """Running workers of one point."""
 
     def __init__(self, members: Sequence[Member], nodes: Sequence[int]) -> None:
         self._members = members
@@ -82,8 +82,8 @@ class Team:
         for member in self._members:
             member.close()
 
-    def measure(self, time_limit: float) -> tuple[Record | None, Trouble | None]:
-        """Return the point's record, or what came in its way."""
+    def measure(self, time_limit: float) -> tuple[Record | None, PointFailure | None]:
+        """Return the point's record, or the failure."""
         watch = _Watch(len(self._members), monotonic() + time_limit)
         with DefaultSelector() as selector:
             for rank, member in enumerate(self._members):
@@ -93,48 +93,48 @@ class Team:
                 for key in list(selector.get_map().values()):
                     member = self._members[key.data]
                     for message in member.read() if key.data in ready else member.overdue():
-                        watch.hear(key.data, message)
+                        watch.receive(key.data, message)
                         if "ended" in message:
                             selector.unregister(key.fileobj)
-        trouble = watch.trouble() or self._hung(watch, time_limit)
-        if trouble is None:
-            return self._together(watch.records), None
-        trouble, measured = self._named(trouble), watch.measured()
-        if len(measured) < len(self._members) or trouble.lost or trouble.signal in ENDED_ON_PURPOSE:
-            return None, trouble
-        unprofiled = Profile(bottleneck=Bottleneck(reason=f"profiling failed: {trouble.reason}"))
-        return self._together(measured).model_copy(update={"profile": unprofiled}), None
+        failure = watch.failure() or self._missing_results(watch, time_limit)
+        if failure is None:
+            return self._combined(watch.records), None
+        failure, measured = self._with_rank(failure), watch.measured()
+        if len(measured) < len(self._members) or failure.lost or failure.signal in ENDED_ON_PURPOSE:
+            return None, failure
+        unprofiled = Profile(bottleneck=Bottleneck(reason=f"profiling failed: {failure.reason}"))
+        return self._combined(measured).model_copy(update={"profile": unprofiled}), None
 
     def tail(self) -> list[str]:
-        """Return the last lines that rank 0's worker printed."""
+        """Return the last lines of the output of rank 0's worker."""
         return self._members[0].tail()
 
-    def _hung(self, watch: _Watch, time_limit: float) -> Trouble | None:
-        """Return who did not come to an end, and where it stands."""
+    def _missing_results(self, watch: _Watch, time_limit: float) -> PointFailure | None:
+        """Return the failure of the ranks without a result, with their stacks; None if all have one."""
         missing = [rank for rank in range(len(self._members)) if rank not in watch.records]
         if not missing:
             return None
         silent = [rank for rank in missing if watch.silent(rank)]
         late = silent or watch.latest(missing)
-        words = [line for rank in late for line in self._heading(rank, late) + self._members[rank].last_words()]
+        lines = [line for rank in late for line in self._heading(rank, late) + self._members[rank].tail_and_stack()]
         (first, *others) = late
         if silent:
-            reason = f"hung: no sign of life for {watch.silence(late[0]):g} s"
+            reason = f"hung: no heartbeat for {watch.silence(late[0]):g} s"
         else:
-            reason = f"hung: no result within {time_limit:g} s" + watch.standing(first)
+            reason = f"hung: no result within {time_limit:g} s" + watch.position(first)
         if others:
-            return Trouble(None, f"ranks {', '.join(map(str, late))} {reason}", words)
-        return Trouble(first, reason, words)
+            return PointFailure(None, f"ranks {', '.join(map(str, late))} {reason}", lines)
+        return PointFailure(first, reason, lines)
 
     def _heading(self, rank: int, ranks: Sequence[int]) -> list[str]:
         return [f"rank {rank}:"] if len(ranks) > 1 else []
 
-    def _named(self, trouble: Trouble) -> Trouble:
-        if len(self._members) == 1 or trouble.rank is None:
-            return trouble
-        return trouble._replace(reason=f"rank {trouble.rank} on node {self._nodes[trouble.rank]}: {trouble.reason}")
+    def _with_rank(self, failure: PointFailure) -> PointFailure:
+        if len(self._members) == 1 or failure.rank is None:
+            return failure
+        return failure._replace(reason=f"rank {failure.rank} on node {self._nodes[failure.rank]}: {failure.reason}")
 
-    def _together(self, records: Mapping[int, Record]) -> Record:
+    def _combined(self, records: Mapping[int, Record]) -> Record:
         if len(records) == 1:
             return records[0]
         ranks = [
@@ -149,10 +149,10 @@ class Team:
             for rank, record in sorted(records.items())
         ]
         first = records[0]
-        seen = [rank.seen for rank in ranks if rank.seen]
+        observed = [rank.seen for rank in ranks if rank.seen]
         parts = None
-        if first.timing and len(seen) == len(ranks):
-            parts = take_apart(first.timing.summary.median, seen, collective_s(first), launching(first))
+        if first.timing and len(observed) == len(ranks):
+            parts = split_step(first.timing.summary.median, observed, collective_s(first), launching(first))
         profile = first.profile
         if profile and parts:
             profile = profile.model_copy(update={"bottleneck": with_exchange(profile.bottleneck, parts)})
@@ -162,28 +162,28 @@ class Team:
 
 
 def energy_of_all(ranks: Sequence[RankRecord], device: Device) -> dict[str, Metric | None]:
-    """Return the sum of each energy metric over the ranks; None where one of them does not tell.
+    """Return the sum of each energy metric over the ranks; None if a rank lacks the metric.
 
-    A rank that has a card of its own reads that one; the ranks of a host all read the same CPUs, which count once.
+    Ranks with a GPU each are all added; ranks of one host read the same CPU counters, which are added once.
     """
     one_of_each_host = list({rank.node: rank for rank in reversed(ranks)}.values())
     readers = ranks if device_kind(device).card_per_rank else one_of_each_host
     totals: dict[str, Metric | None] = {}
     for name in sorted({name for rank in ranks for name in rank.metrics if name.startswith("energy_per_")}):
         read = [rank.metrics[name] for rank in readers if name in rank.metrics]
-        whole = len(read) == len(readers)
-        totals[name] = Metric(sum(metric.value for metric in read), read[0].unit) if whole else None
+        complete = len(read) == len(readers)
+        totals[name] = Metric(sum(metric.value for metric in read), read[0].unit) if complete else None
     return totals
 
 
 def collective_s(record: Record) -> float | None:
-    """Return the seconds of a step's exchange that the trace shows; None where it shows none."""
+    """Return the seconds of collective communication in a traced step; None without a trace or communication."""
     breakdown = _breakdown(record)
     return breakdown.parts["collective"] or None if breakdown else None
 
 
 def launching(record: Record) -> float | None:
-    """Return the share of launching in a traced step less exchange and input; None without a trace."""
+    """Return the share of launch time in a traced step without communication and input wait; None without a trace."""
     breakdown = _breakdown(record)
     if breakdown is None:
         return None
@@ -198,85 +198,87 @@ def _breakdown(record: Record) -> Breakdown | None:
 
 
 class _Watch:
-    """The messages of each rank, and the time to stop listening."""
+    """Messages of each rank, and the deadline."""
 
     def __init__(self, size: int, deadline: float) -> None:
         self._size, self._deadline = size, deadline
         self._begin = monotonic()
         self.records: dict[int, Record] = {}
         self._before_profiling: dict[int, Record] = {}
-        self._troubles: list[Trouble] = []
-        self._beats: dict[int, dict[str, Any]] = {}
+        self._failures: list[PointFailure] = []
+        self._heartbeats: dict[int, dict[str, Any]] = {}
         self._heard: dict[int, float] = {}
 
-    def hear(self, rank: int, message: Message) -> None:
+    def receive(self, rank: int, message: Message) -> None:
         self._heard[rank] = monotonic()
         match message:
-            case {"beat": {"stage": str(), "steps": int()} as beat}:
-                self._beats[rank] = beat
+            case {"heartbeat": {"stage": str(), "steps": int()} as heartbeat}:
+                self._heartbeats[rank] = heartbeat
             case {"record": Record() as record} | {"measured": Record() as record}:
                 if "measured" in message:
                     self._before_profiling[rank] = record
                     return
                 self.records[rank] = record
-                # A team of one is told all by its record; in a larger one the others now wait in vain.
+                # The other ranks of a larger team now wait in vain.
                 if self._size > 1 and record.status != "measured":
                     reason, tail = str(record.reason), record.output_tail
-                    self._await_others(Trouble(rank, reason, tail, status=record.status))
+                    self._await_others(PointFailure(rank, reason, tail, status=record.status))
             case {"ended": reason, "signal": signal, "tail": tail} if rank not in self.records:
-                self._await_others(Trouble(rank, reason, tail, signal, lost=bool(message.get("lost"))))
+                self._await_others(PointFailure(rank, reason, tail, signal, lost=bool(message.get("lost"))))
 
-    def _await_others(self, trouble: Trouble) -> None:
-        self._troubles.append(trouble)
+    def _await_others(self, failure: PointFailure) -> None:
+        self._failures.append(failure)
         self._deadline = min(self._deadline, monotonic() + (GRACE_SECONDS if self._size > 1 else 0.0))
 
     def measured(self) -> dict[int, Record]:
-        """Return the records with figures, of the ranks that told theirs, with or without a profile."""
+        """Return the measured records by rank, with or without a profile."""
         last = {rank: record for rank, record in self.records.items() if record.status == "measured"}
         return self._before_profiling | last
 
     def over(self) -> bool:
-        heard_of_all = len(self.records.keys() | {trouble.rank for trouble in self._troubles}) == self._size
+        all_reported = len(self.records.keys() | {failure.rank for failure in self._failures}) == self._size
         hung = any(self.silent(rank) for rank in range(self._size) if rank not in self.records)
-        return heard_of_all or hung or monotonic() >= self._deadline
+        return all_reported or hung or monotonic() >= self._deadline
 
     def patience(self) -> float:
-        """Return the seconds after which to look again."""
+        """Return the time in seconds until the next check."""
         left = max(0.0, self._deadline - monotonic())
         return left if self._size == 1 else min(1.0, left)
 
-    def trouble(self) -> Trouble | None:
-        """Return the first cause: a death before errors, since survivors complain of lost connections; a skip last."""
-        causes = sorted(self._troubles, key=lambda t: (t.status == "skipped", t.signal is None and not t.lost))
+    def failure(self) -> PointFailure | None:
+        """Return the likely cause: a died rank before errors (survivors report lost connections), skips last."""
+        causes = sorted(self._failures, key=lambda t: (t.status == "skipped", t.signal is None and not t.lost))
         return causes[0] if causes else None
 
     def silent(self, rank: int) -> bool:
         return self._size > 1 and monotonic() - self._heard.get(rank, self._begin) > self.silence(rank)
 
     def silence(self, rank: int) -> float:
-        """Return the seconds after which this rank hangs, if it says nothing."""
-        return SILENCE_SECONDS if self._beats.get(rank, {"steps": 0})["steps"] else SILENCE_BEFORE_STEPS
+        """Return the seconds without a heartbeat after which the rank counts as hung."""
+        return SILENCE_SECONDS if self._heartbeats.get(rank, {"steps": 0})["steps"] else SILENCE_BEFORE_STEPS
 
     def latest(self, ranks: Sequence[int]) -> list[int]:
-        """Return the ranks that began the fewest steps, where they differ: the others wait for them."""
-        if len(ranks) == 1 or not self._beats:
+        """Return the ranks that started the fewest steps, for which the others wait; all ranks if they are equal."""
+        if len(ranks) == 1 or not self._heartbeats:
             return list(ranks)
-        steps = {rank: self._beats.get(rank, {"steps": 0})["steps"] for rank in ranks}
+        steps = {rank: self._heartbeats.get(rank, {"steps": 0})["steps"] for rank in ranks}
         return [rank for rank in ranks if steps[rank] == min(steps.values())]
 
-    def standing(self, rank: int) -> str:
-        beat = self._beats.get(rank)
-        return f", in step {beat['steps']}, at its {beat['stage']}" if beat and beat["steps"] else ""
+    def position(self, rank: int) -> str:
+        heartbeat = self._heartbeats.get(rank)
+        return (
+            f", in step {heartbeat['steps']}, at its {heartbeat['stage']}" if heartbeat and heartbeat["steps"] else ""
+        )
 
 
-def failed(point: Point, trouble: Trouble, started: datetime, **fields: Any) -> Record:
-    """Return the record of a point that its team did not measure."""
+def failed(point: Point, failure: PointFailure, started: datetime, **fields: Any) -> Record:
+    """Return the failed or skipped record of a point."""
     return Record(
         point=point,
-        status=trouble.status,
-        reason=trouble.reason,
-        output_tail=trouble.tail,
+        status=failure.status,
+        reason=failure.reason,
+        output_tail=failure.tail,
         started=started,
-        elapsed_s=(datetime.now(UTC) - started).total_seconds(),
+        elapsed_s=max(0.0, (datetime.now(UTC) - started).total_seconds()),
         **fields,
     )

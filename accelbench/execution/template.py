@@ -1,13 +1,12 @@
-"""The template process: imports once what many workers need, and forks each of them.
+"""Template process: imports the modules of many workers once, and forks the workers.
 
-It is started with the argument FD (`accelbench.profiling.child`), and reads requests from that socket: the JSON list of
-modules to import, and two descriptors, which no channel carries, for the worker: its output, and its end of the channel
-to its parent. FD is a channel for the answers, two to each request: `{"pid": …}` once the worker runs, and
-`{"status": …}` when it has ended.
+The template is started with the argument FD (`accelbench.profiling.child`), a socket. A request is a JSON list of
+modules to import, with two file descriptors for the worker: its output and its end of the channel to its parent. Each
+request has two responses on FD: `{"pid": …}` when the worker runs and `{"status": …}` when it has ended.
 
-CUDA does not survive a fork, and neither do threads. So the driver must not have been initialised here, and no library
-may have threads but those that it ends by itself before a fork and starts again after it, as OpenBLAS does. Where that
-does not hold, workers are started afresh, and their log says why.
+Neither CUDA nor threads survive a fork. Therefore the CUDA driver must not be initialized in the template, and no
+library may have threads except those that it stops before a fork and restarts afterwards, as OpenBLAS does. Otherwise
+workers are started in new interpreters, and their log contains the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import NamedTuple
 
 from accelbench.execution.plan import discover
 from accelbench.execution.worker import work
-from accelbench.profiling.child import child_command, die_with_parent
+from accelbench.profiling.child import child_command, child_environment, die_with_parent
 from accelbench.profiling.host.pyspy import allow_tracing
 from accelbench.profiling.machine.nvidia.libcuda import LIBCUDA
 from accelbench.profiling.ranks.channel import Channel
@@ -34,19 +33,19 @@ from accelbench.profiling.ranks.channel import Channel
 REQUEST_BYTES = 1 << 16
 CUDA_ERROR_NOT_INITIALIZED = 3  # CUresult, cuda.h
 JOINED_SECONDS = 1.0
-"""The time within which a thread that was joined leaves the process table, in seconds."""
+"""Seconds for a joined thread to leave the process table."""
 
 
 class Descriptors(NamedTuple):
-    """The descriptors of a worker: what it prints to, and its end of the channel to its parent."""
+    """File descriptors of a worker: its output, and its end of the channel to its parent."""
 
     output: int
     channel: int
 
 
 def main() -> None:
-    """Serve the requests; in each child, measure."""
-    allow_tracing(os.getppid())  # an import that hangs is asked for its stack
+    """Serve requests in the template process; measure in each child."""
+    allow_tracing(os.getppid())  # for the stack dump of an import that hangs
     discover()
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         channel = serve(requests)
@@ -55,13 +54,13 @@ def main() -> None:
 
 
 def serve(requests: socket.socket) -> int | None:
-    """Answer until the other end is closed; in each child, return its end of the channel to its parent."""
+    """Serve requests until the socket is closed, then return None; in a child, return its channel descriptor."""
     answers = Channel(requests)
     ended: int | None = None
     while True:
         request, received, _, _ = socket.recv_fds(requests, REQUEST_BYTES, len(Descriptors._fields))
         if ended is not None:
-            # Until now it was a zombie, so that no other process could have its number and be killed in its place.
+            # Reaped only now: the PID of a zombie is not reused, so no unrelated process can be killed.
             os.waitpid(ended, 0)
         if not request:
             return None
@@ -69,7 +68,7 @@ def serve(requests: socket.socket) -> int | None:
         for standard in (1, 2):
             os.dup2(given.output, standard)
         for module in json.loads(request):
-            with suppress(Exception):  # the point meets the same error, and its record tells it
+            with suppress(Exception):  # the worker raises the same error, which its record stores
                 importlib.import_module(module)
         reason = hindrance()
         pid = spawn(given, reason) if reason else fork(given)
@@ -86,21 +85,21 @@ def serve(requests: socket.socket) -> int | None:
 
 
 def hindrance() -> str | None:
-    """Return why a fork of this process would not be sound; None if it is."""
-    if driver_initialised():
-        return "an import has initialised CUDA's driver"
-    # What a library does before a fork is part of the question: a child that ends at once makes it do that.
+    """Return the reason why this process must not be forked; None if a fork is safe."""
+    if driver_initialized():
+        return "an import initialized the CUDA driver"
+    # A trial fork makes libraries run their fork handlers, which may stop their threads.
     if (child := os.fork()) == 0:
         os._exit(0)
     os.waitpid(child, 0)
     deadline = monotonic() + JOINED_SECONDS
     while (threads := len(os.listdir("/proc/self/task")) - 1) and monotonic() < deadline:
         sleep(0.001)
-    return f"an import has started threads, and {threads} of them last" if threads else None
+    return f"an import started threads, and {threads} of them are still running" if threads else None
 
 
-def driver_initialised() -> bool:
-    """Return whether this process has initialised CUDA's driver; if it is merely loaded, a fork can do so later."""
+def driver_initialized() -> bool:
+    """Return whether this process has initialized the CUDA driver; a driver that is only loaded survives a fork."""
     if LIBCUDA not in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace"):
         return False
     status: int = ctypes.CDLL(LIBCUDA).cuDeviceGetCount(ctypes.byref(ctypes.c_int()))
@@ -108,7 +107,7 @@ def driver_initialised() -> bool:
 
 
 def fork(given: Descriptors) -> int:
-    """Return the child's process id, once it leads a group of its own; 0 in the child."""
+    """Fork; return the child's PID after the child has become a group leader, and 0 in the child."""
     template = os.getpid()
     ready, led = os.pipe()
     pid = os.fork()
@@ -125,10 +124,10 @@ def fork(given: Descriptors) -> int:
 
 
 def spawn(given: Descriptors, reason: str) -> int:
-    """Start a worker in an interpreter of its own, and return its process id."""
-    os.write(given.output, f"accelbench: this worker is started afresh and not forked: {reason}\n".encode())
+    """Start a worker in a new interpreter, and return its PID."""
+    os.write(given.output, f"accelbench: worker started in a new interpreter, not forked: {reason}\n".encode())
     command = child_command("accelbench.execution.worker", str(given.channel))
-    return subprocess.Popen(command, pass_fds=[given.channel], start_new_session=True).pid
+    return subprocess.Popen(command, pass_fds=[given.channel], env=child_environment(), start_new_session=True).pid
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The template process as the runner sees it: started with the first worker that is asked of it, ended with the run."""
+"""Template process from the side of the runner: started with the first forked worker, ended with the run."""
 
 from __future__ import annotations
 
@@ -11,38 +11,37 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from accelbench.execution.affinity import one_thread_a_core
+from accelbench.execution.affinity import limited_to_one_thread_per_core
 from accelbench.execution.process_group import ProcessGroup, kill_group
-from accelbench.profiling.child import child_command
+from accelbench.profiling.child import child_command, child_environment
 from accelbench.profiling.ranks.channel import Channel
 
 FORKS = sys.platform == "linux" and "ACCELBENCH_NO_FORK" not in os.environ
-"""Whether workers are forked: the template looks into /proc, and asks prctl(2) to die with the runner. Who suspects a
-fork sets the variable, and each worker is started afresh."""
+"""Whether workers are forked. The template requires Linux (/proc, prctl(2)); ACCELBENCH_NO_FORK disables it."""
 LIBRARIES = ("cupy", "cuda.bindings.runtime", "accelbench.kernels.lib.gpu.compiler_start")
-"""The modules that GPU kernels need only when a point is prepared; none of them starts CUDA."""
+"""Modules that GPU kernels import when a point is prepared; none of them initializes CUDA."""
 END_SECONDS = 1.0
-"""The time in seconds that a killed worker is waited for before the template is asked once more."""
+"""Interval in seconds between checks for the end of a killed worker."""
 
 
-class Started(Protocol):
-    """A process that was started, and leads a group of its own."""
+class StartedProcess(Protocol):
+    """Started process that leads a process group."""
 
     @property
     def pid(self) -> int: ...
 
     def fileno(self) -> int | None:
-        """Return a descriptor that becomes readable when the process ends, if not before; None where there is none."""
+        """Return a descriptor that is readable once the process has ended, or earlier; None if there is none."""
 
     def has_ended(self, seconds: float = 0.0) -> bool:
-        """Return whether the process is dead, or dies within so many seconds; its group may live on."""
+        """Return whether the process has ended, waiting at most `seconds`; its group may still run."""
 
     def end(self) -> int:
-        """Kill the group, and return the exit status of the process: that of before if it was dead."""
+        """Kill the group; return the exit status of the process."""
 
 
 class Template:
-    """A process that has imported what workers need, and forks them; they are kernels, which have one thread a core."""
+    """Process that forks workers for kernels, with their modules imported and one thread per core."""
 
     def __init__(self) -> None:
         self._process: ProcessGroup | None = None
@@ -53,24 +52,23 @@ class Template:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def start(self, modules: Sequence[str], output: int, channel: int) -> Started:
-        """Return a worker with these modules imported and these descriptors, of which the caller keeps its own copies.
+    def start(self, modules: Sequence[str], output: int, channel: int) -> StartedProcess:
+        """Return a worker with these modules imported; the descriptors are duplicated for it.
 
-        The worker before must have ended. One that dies while it imports takes the template with it; the next worker
-        then gets a new one.
+        The previous worker must have ended. An import that crashes ends the template; the next call starts a new one.
         """
         if self._process is None or self._process.has_ended():
             self._begin(output)
         assert self._process is not None
-        with suppress(OSError):  # it has died just now: the worker's exit status tells
+        with suppress(OSError):  # it has just died: the worker gets its exit status
             socket.send_fds(self._requests, [json.dumps([*LIBRARIES, *modules]).encode()], [output, channel])
-        return Forked(self._process, self._answers)
+        return ForkedWorker(self._process, self._answers)
 
     def _begin(self, output: int) -> None:
         self.close()
         self._requests, theirs = socket.socketpair()
         self._answers = Channel(self._requests)
-        with theirs, one_thread_a_core():
+        with theirs, limited_to_one_thread_per_core():
             self._process = ProcessGroup(
                 subprocess.Popen(
                     child_command("accelbench.execution.template", str(theirs.fileno())),
@@ -79,22 +77,22 @@ class Template:
                     stderr=subprocess.STDOUT,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
-                    env=os.environ | {"PYTHONUNBUFFERED": "1"},
+                    env=child_environment(PYTHONUNBUFFERED="1"),
                 )
             )
 
     def close(self) -> None:
-        """End the process, if there is one; `start` begins another."""
+        """End the process, if it runs; `start` starts a new one."""
         if self._process is not None:
             self._process.end()
             self._answers.close()
             self._process = None
 
 
-class Forked:
-    """A worker as the template tells of it; until it is forked, the template stands for it.
+class ForkedWorker:
+    """Worker forked by the template; before the fork, `pid` is the PID of the template.
 
-    The template lets go of a dead worker's number when the next one is asked for, and not before.
+    The template reaps a dead worker only at the next request, so the worker's PID is not reused before.
     """
 
     def __init__(self, template: ProcessGroup, answers: Channel) -> None:
@@ -105,16 +103,16 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """Return the worker's process number, which is that of its group, too."""
+        """PID of the worker, which is also the ID of its group."""
         self.has_ended()
         return self._pid
 
     def fileno(self) -> int:
-        """Return the descriptor of what the template tells: the worker's number, and its end."""
+        """Return the descriptor of the template's responses (PID and exit status)."""
         return self._answers.fileno()
 
     def has_ended(self, seconds: float = 0.0) -> bool:
-        """Return whether the template says that the worker is dead, or says so within so many seconds."""
+        """Return whether the template has reported the end of the worker, waiting at most `seconds`."""
         while self._status is None:
             match self._answers.receive(seconds):
                 case {"pid": pid}:
@@ -128,7 +126,7 @@ class Forked:
         return True
 
     def end(self) -> int:
-        """Kill the worker's group, and return the worker's exit status: that of before if it was dead."""
+        """Kill the worker's group; return the worker's exit status."""
         self.has_ended()
         if self._pid == self._template.pid:
             self._template.end()

@@ -1,4 +1,4 @@
-"""The seconds that a run still takes, by what its points took before, in it or earlier, and by a training's steps."""
+"""Estimate of the remaining time of a run, from wall times of its points and the step rate of a training run."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from statistics import fmean
 from time import monotonic
 from typing import NamedTuple
 
-from accelbench.execution.schedule import Turn
+from accelbench.execution.schedule import ScheduledRun
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.timing.position import Position
 
 
-class Took(NamedTuple):
-    """The wall time of a point or of one round of it, in seconds."""
+class WallTime(NamedTuple):
+    """Wall time of a point or of one repetition, in seconds."""
 
     wall_s: float
-    """All of it, the start of its processes included."""
+    """Total, including process start."""
     after_s: float = 0.0
-    """The part after what was measured: the answer's check and the profile."""
+    """Time after the measurement: verification and profile."""
 
     @classmethod
-    def by(cls, record: Record) -> Took:
-        """Return what this record's measurement took."""
+    def of(cls, record: Record) -> WallTime:
+        """Return the wall time of the record's measurement."""
         phases = record.phases
         return cls(record.elapsed_s + phases.import_s, phases.verify_s + phases.profile_s)
 
 
 class Pace:
-    """The rate of a training's steps, by when they were seen; its first one, which compiles, is left out."""
+    """Step rate of a training run, from observed positions; the first step, which compiles, is excluded."""
 
     def __init__(self) -> None:
         self._first: tuple[int, float] | None = None
         self.left_s: float | None = None
-        """The seconds until the last step of the last epoch; None where that is not known."""
+        """Seconds until the last step of the last epoch; None if unknown."""
 
-    def see(self, position: Position | None, now: float) -> None:
-        """Take in how far the training is at this time, in seconds of any clock; None is no training."""
+    def update(self, position: Position | None, now: float) -> None:
+        """Add the position observed at time `now` in seconds; None resets the rate."""
         if position is None or not position.steps:
             self._first, self.left_s = None, None
             return
@@ -50,58 +50,60 @@ class Pace:
 
 
 class TimeLeft:
-    """The seconds that the turns of a run will take."""
+    """Remaining time of a run."""
 
-    def __init__(self, past: Mapping[str, Took], schedule: Sequence[Turn], before: Iterable[Record]) -> None:
-        """Know what points took in earlier runs, by their names, and in this one `before` it was gone on with."""
+    def __init__(
+        self, past: Mapping[str, WallTime], schedule: Sequence[ScheduledRun], before: Iterable[Record]
+    ) -> None:
+        """Initialize with wall times of earlier runs, by point, and this run's records from before its resumption."""
         rounds: dict[str, int] = {}
-        for turn in schedule:
-            rounds[str(turn.point)] = max(turn.round, rounds.get(str(turn.point), 1))
-        self._turn: Turn | None = None
+        for scheduled in schedule:
+            rounds[str(scheduled.point)] = max(scheduled.round, rounds.get(str(scheduled.point), 1))
+        self._scheduled: ScheduledRun | None = None
         self._past = {
-            name: Took(past[name].wall_s / count, past[name].after_s / count)
+            name: WallTime(past[name].wall_s / count, past[name].after_s / count)
             for name, count in rounds.items()
             if name in past
         }
-        self._took: dict[bool, dict[str, Took]] = {True: {}, False: {}}
-        """What points took in this run, by their names, trainings apart from kernels."""
+        self._took: dict[bool, dict[str, WallTime]] = {True: {}, False: {}}
+        """Wall times in this run by point name, separately for training workloads (True) and kernels (False)."""
         for record in before:
             self.finished(record)
         self._begin = monotonic()
         self.pace = Pace()
 
-    def started(self, turn: Turn) -> None:
-        self._turn, self._begin, self.pace = turn, monotonic(), Pace()
+    def started(self, scheduled: ScheduledRun) -> None:
+        self._scheduled, self._begin, self.pace = scheduled, monotonic(), Pace()
 
     def finished(self, record: Record) -> None:
-        self._turn = None
+        self._scheduled = None
         kind = bool(record.point.backend)
-        # A new dictionary each time: the thread that draws the live lines may be reading the old one.
-        self._took[kind] = self._took[kind] | {str(record.point): Took.by(record)}
+        # A new dictionary each time: the display thread may be reading the old one.
+        self._took[kind] = self._took[kind] | {str(record.point): WallTime.of(record)}
 
-    def seconds(self, left: Iterable[Turn]) -> float | None:
-        """Return the seconds of the turns that are left, of which one may go on; None where one's are not known."""
+    def seconds(self, left: Iterable[ScheduledRun]) -> float | None:
+        """Return the remaining seconds of the given runs, one of which may have started; None if any is unknown."""
         total = 0.0
-        for turn in left:
-            expected = self._expected(turn.point)
+        for scheduled in left:
+            expected = self._expected(scheduled.point)
             if expected is None:
                 return None
-            total += self._rest(turn, expected) if turn == self._turn else expected.wall_s
+            total += self._rest(scheduled, expected) if scheduled == self._scheduled else expected.wall_s
         return total
 
-    def _rest(self, turn: Turn, expected: Took) -> float:
-        """Return the seconds that are left of the turn that goes on."""
+    def _rest(self, scheduled: ScheduledRun, expected: WallTime) -> float:
+        """Return the remaining seconds of the current scheduled run."""
         as_before = max(0.0, expected.wall_s - (monotonic() - self._begin))
         if self.pace.left_s is None:
             return as_before
         by_steps = self.pace.left_s + expected.after_s
-        # A later round of a training may end before its last epoch.
-        return by_steps if turn.round == 1 else min(by_steps, as_before)
+        # A training run may end before its last epoch in later repetitions.
+        return by_steps if scheduled.round == 1 else min(by_steps, as_before)
 
-    def _expected(self, point: Point) -> Took | None:
-        """Return what a turn of the point will take: as in its last round, as before, or as others of its kind."""
+    def _expected(self, point: Point) -> WallTime | None:
+        """Return the expected wall time: of the last repetition, of an earlier run, or the mean of other points."""
         alike = self._took[bool(point.backend)]
         found = alike.get(str(point)) or self._past.get(str(point))
         if found or not alike:
             return found
-        return Took(fmean(took.wall_s for took in alike.values()), fmean(took.after_s for took in alike.values()))
+        return WallTime(fmean(took.wall_s for took in alike.values()), fmean(took.after_s for took in alike.values()))

@@ -1,1 +1,1 @@
-"""What a command found as one document: JSON, Markdown, JUnit XML that a CI server shows, and the terminal's table."""
+"""Result of a command as a document in JSON, Markdown, JUnit XML or as a terminal table."""

@@ -1,4 +1,4 @@
-"""The one form in which every command hands over what it found, and how that is written in each format."""
+"""Result document of a command, and its output as JSON, Markdown and JUnit XML."""
 
 from __future__ import annotations
 
@@ -14,61 +14,61 @@ from accelbench.output.plain_text import plain
 DocumentFormat = Literal["table", "json", "markdown", "junit"]
 FORMATS: tuple[DocumentFormat, ...] = get_args(DocumentFormat)
 RowOutcome = Literal["passed", "failed", "skipped"]
-"""What a CI server makes of a row: `skipped` is what was not decided or not measured."""
+"""Outcome of a row as a CI test case; `skipped` means inconclusive or not measured."""
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
 class DocumentRow:
-    """One thing that was found: a point, a comparison, a claim or a check."""
+    """Row of a document: a point, a comparison, a claim or a check."""
 
     name: str
     values: Mapping[str, Any]
-    """The columns: numbers, words, lists of words, or None for what is not known."""
+    """Values by column: numbers, text, lists of text, or None if unknown."""
     outcome: RowOutcome = "passed"
     reason: str = ""
-    """Why it failed or was skipped, or what is to be known of it."""
+    """Reason for a failed or skipped row, or a note."""
     seconds: float | None = None
-    """How long it took; None where that is no question."""
+    """Duration in seconds; None if it does not apply."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the terminal's table."""
+    """Column of the terminal table."""
 
     title: str
     lines: tuple[str, ...]
-    """The lines of each cell, as formats of the row's values: `{name}`, or `× {speed:.3f}`; a list takes several."""
+    """Format strings of a cell's lines, such as `{name}` or `× {speed:.3f}`; a list has one line for each item."""
     below: tuple[str, ...] = ()
-    """Dimmed lines below them, left out where a value is missing."""
+    """Format strings of dimmed lines below, left out if a value is missing."""
     right: bool = False
     """Whether cells are right-aligned."""
     whole: bool = False
-    """Whether cells are never wrapped, however narrow the terminal."""
+    """Whether cells are never wrapped."""
 
 
 @dataclass(frozen=True)
 class ResultDocument:
-    """What a command found: facts on the whole, and a row for each thing."""
+    """Result of a command: general facts and rows."""
 
     command: str
     facts: Mapping[str, Any]
     rows: Sequence[DocumentRow] = field(default_factory=list)
-    told: Sequence[str] = ()
-    """The columns that a person wants to see, which are those of Markdown; none for all."""
+    markdown_columns: Sequence[str] = ()
+    """Columns of the Markdown table; empty for all."""
     columns: Sequence[Column] = ()
-    """The columns of the terminal's table (`accelbench.export.terminal`)."""
+    """Columns of the terminal table (`accelbench.export.terminal`)."""
 
     def write(self, form: DocumentFormat) -> str:
-        """Return the document in a format; ValueError for `table`, which `accelbench.export.terminal` prints."""
+        """Return the document as text in a format; raise ValueError for `table` (see `accelbench.export.terminal`)."""
         if form == "json":
             return self._json()
         if form == "markdown":
             return self._markdown()
         if form == "junit":
             return self._junit()
-        raise ValueError(f"{form} is not written by a document")
+        raise ValueError(f"format {form} is not text: use accelbench.export.terminal")
 
     def _json(self) -> str:
         rows = [{"name": row.name, "outcome": row.outcome, "reason": row.reason, **row.values} for row in self.rows]
@@ -76,7 +76,7 @@ class ResultDocument:
         return json.dumps(_finite(found), ensure_ascii=False, indent=1, default=str, allow_nan=False)
 
     def _markdown(self) -> str:
-        columns = self.told or list(dict.fromkeys(column for row in self.rows for column in row.values))
+        columns = self.markdown_columns or list(dict.fromkeys(column for row in self.rows for column in row.values))
         shown = [column for column in columns if any(_words(row.values.get(column)) for row in self.rows)]
         facts = [
             f"**{_cell(name.replace('_', ' '))}**: {_cell(_words(fact))}  "
@@ -115,7 +115,7 @@ class ResultDocument:
 
 
 def _words(value: Any) -> str:
-    """Return a value as a person reads it in a table; nothing for what is not known."""
+    """Return a value as text for a table; empty if unknown."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -130,19 +130,19 @@ def _words(value: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text that stays in its cell, and is no mark-up."""
+    """Return the text on one line, with Markdown characters escaped."""
     for sign in "\\|*_`<[":
         text = text.replace(sign, f"\\{sign}")
     return " ".join(plain(text).split())
 
 
 def _in_xml(text: str) -> str:
-    """Return the text without what XML has no place for."""
+    """Return the text without characters that XML does not allow."""
     return _NOT_IN_XML.sub("", plain(text))
 
 
 def _finite(value: Any) -> Any:
-    """Return the value with None for each number that JSON has no word for."""
+    """Return the value with None in place of NaN and infinities, which JSON lacks."""
     if isinstance(value, Mapping):
         return {name: _finite(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

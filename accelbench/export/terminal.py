@@ -1,4 +1,4 @@
-"""The tables of the terminal: one look for all of them, and the rows of a document as one of them."""
+"""Terminal tables: their common style, and the table of a document."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from accelbench.export.document import Column, DocumentRow, ResultDocument
 from accelbench.output.format import UNKNOWN
 
 WIDTH = 100
-"""The most columns of a table: in wider terminals the lines become hard to follow."""
+"""Maximum width of a table in characters; longer lines are hard to read."""
 NARROWEST = 12
-"""The least columns for the name of a row."""
+"""Minimum width of the name column in characters."""
 STYLES = {
     "slower": "bold red",
     "faster": "green",
-    "cannot tell": "yellow",
+    "inconclusive": "yellow",
     "not measured": "bold red",
     "ok": "green",
     "warn": "yellow",
     "missing": "red",
 }
-"""The styles of verdicts and states."""
+"""Styles of verdicts and states."""
 
 
 def new_table(
     *columns: str, right: Collection[str] = (), whole: Collection[str] = (), title: str | None = None
 ) -> Table:
-    """Return an empty table that folds texts; columns in `right` are right-aligned, those in `whole` never wrapped."""
+    """Return an empty table with wrapped cells; columns in `right` are right-aligned, columns in `whole` unwrapped."""
     table = Table(
         title=title,
         title_justify="left",
@@ -50,12 +50,12 @@ def new_table(
 
 
 def numbers_table(*columns: str) -> Table:
-    """Return an empty table whose columns are right-aligned."""
+    """Return an empty table with right-aligned columns."""
     return new_table(*columns, right=columns)
 
 
 def table_of(document: ResultDocument, title: str | None = None) -> Table:
-    """Return the document's rows as a table; a row without values has no line."""
+    """Return the document's rows as a table; rows without values are left out."""
     columns = document.columns
     table = new_table(
         *(column.title for column in columns),
@@ -83,7 +83,7 @@ def _cell(row: DocumentRow, column: Column) -> Text:
 
 
 def _texts(line: str, values: Mapping[str, Any], missing: list[str]) -> Iterator[str]:
-    """Yield the line with the row's values, one text for each item of a list; `missing` where a value is unknown."""
+    """Yield the line with the row's values, one text for each item of a list; yield `missing` if a value is unknown."""
     fields = [field for _, field, _, _ in Formatter().parse(line) if field]
     found = [values.get(field) for field in fields]
     if any(value is None or value == [] for value in found) or (not missing and not all(found)):
@@ -95,8 +95,8 @@ def _texts(line: str, values: Mapping[str, Any], missing: list[str]) -> Iterator
 
 
 def differences_table(first: str, other: str, rows: Collection[tuple[str, str, str]]) -> Table:
-    """Return the facts that differ and matter, each with its value on the first side and on the other."""
-    table = new_table("fact", first, other, title="What differs and matters")
+    """Return a table of the relevant differences between two environments."""
+    table = new_table("fact", first, other, title="Relevant differences")
     for row in rows:
         table.add_row(*map(Text, row), style="yellow")
     return table

@@ -1,1 +1,1 @@
-"""The day of a GPU: all that one wants to know of it, in stages, by one command, in as much time as there is."""
+"""GPU day: all measurements of a GPU in stages, by one command, within a time budget."""

@@ -1,4 +1,4 @@
-"""The outcome of a day: a line for each stage, and the most wanted figures with what they are a share of."""
+"""Outcome of a GPU day: a table of the stages, and a table of key results with their shares of peaks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ from accelbench.output.format import UNKNOWN, percent, share
 from accelbench.report.rows import Row, make_rows
 
 WANTED = ("matmul", "stream", "nqueens", "uts", "flowshop", "reduce", "launch")
-"""The kernels in the order of the table; trainings follow."""
-ISSUE = "share of instruction issue at the highest clock"
-"""The metric of searches, which no peak bounds."""
+"""Kernels of the results table, in its order; training workloads follow."""
+LIMITS = {
+    "share of instruction issue at the highest clock": "issue rate",
+    "share of shared-memory wavefronts at the highest clock": "shared-memory rate",
+}
+"""Metrics of tree searches, which have no peak, with what they are shares of."""
 STYLES: dict[StageState, str] = {
     "done": "green",
     "failed": "bold red",
     "out of time": "yellow",
     "interrupted": "yellow",
+    "all skipped": "dim",
     "skipped": "dim",
     "not reached": "dim",
 }
@@ -37,46 +41,46 @@ class KeyResult:
     point: str
     value: str
     of_peak: str
-    beside: str
-    """The figure is this share of the vendor's rate for the same product or copy, or of what can be issued."""
+    reference: str
+    """Share of the vendor library's rate for the same work, or of a limit in `LIMITS`."""
 
 
 def print_day(
     stages: Sequence[DayStage], entries: Mapping[str, StageEntry], runs: Mapping[str, RunStore], console: Console
 ) -> None:
-    """Print the stages and the figures."""
+    """Print the tables of stages and results."""
     table = new_table("stage", "state", "time", "", right=("time",))
     for stage in stages:
         entry = entries.get(stage.name, StageEntry("not reached"))
         state = Text(entry.state, style=STYLES[entry.state])
         table.add_row(stage.name, state, f"{entry.seconds:.0f} s", Text(entry.note))
     console.print(table)
-    found = [figure for name, run in runs.items() if not name.startswith("rest") for figure in figures(run)]
+    found = [result for name, run in runs.items() if not name.startswith("rest") for result in key_results(run)]
     if found:
-        print_figures(found, console)
+        print_results(found, console)
 
 
-def print_figures(found: Sequence[KeyResult], console: Console) -> None:
-    table = new_table("point", "figure", "of peak", "beside", right=("figure", "of peak"))
-    for figure in found:
-        table.add_row(Text(figure.point), Text(figure.value), figure.of_peak, figure.beside)
+def print_results(found: Sequence[KeyResult], console: Console) -> None:
+    table = new_table("point", "result", "of peak", "compared with", right=("result", "of peak"))
+    for result in found:
+        table.add_row(Text(result.point), Text(result.value), result.of_peak, result.reference)
     console.print(table)
 
 
-def figures(run: RunStore) -> Iterator[KeyResult]:
-    """Return the most wanted figures of a run: kernels in the order of `WANTED`, and every training."""
+def key_results(run: RunStore) -> Iterator[KeyResult]:
+    """Yield the key results of a run: kernels in the order of `WANTED`, then all training workloads."""
     try:
         rows = make_rows(run.records())
     except UserError:
-        return  # its stage says so
+        return  # reported in the note of the stage
     vendor = {_same_work(row): rate for row in rows if _vendor(row) and (rate := row.record.rate())}
     wanted = [row for name in WANTED for row in rows if row.record.point.benchmark == name]
     for row in [*wanted, *(row for row in rows if row.training)]:
         yield KeyResult(
             point=f"{row.record.point.benchmark} {row.point}",
-            value=row.reading.figure,
+            value=row.reading.quantity,
             of_peak=share(row.of_peak),
-            beside=_beside(row, vendor.get(_same_work(row))),
+            reference=_reference(row, vendor.get(_same_work(row))),
         )
 
 
@@ -85,15 +89,16 @@ def _vendor(row: Row) -> bool:
 
 
 def _same_work(row: Row) -> tuple[object, ...]:
-    """Return what a point has in common with the vendor's implementation of it."""
+    """Return the benchmark and all parameters except the implementation."""
     params = {axis: value for axis, value in row.record.point.params.items() if axis != "impl"}
     return row.record.point.benchmark, *sorted(params.items())
 
 
-def _beside(row: Row, vendors: float | None) -> str:
-    rate, issue = row.record.rate(), row.record.metrics.get(ISSUE)
-    if vendors and rate and not _vendor(row):
-        return f"{percent(rate / vendors)} of the vendor's"
-    if issue is not None:
-        return f"{percent(issue.value)} of issue"
+def _reference(row: Row, vendor_rate: float | None) -> str:
+    rate = row.record.rate()
+    if vendor_rate and rate and not _vendor(row):
+        return f"{percent(rate / vendor_rate)} of the vendor library"
+    for name, limit in LIMITS.items():
+        if metric := row.record.metrics.get(name):
+            return f"{percent(metric.value)} of {limit}"
     return UNKNOWN

@@ -1,4 +1,4 @@
-"""A command of a stage: shown and logged while it runs, and ended in good order when its time is over."""
+"""Commands of a stage, with output shown and logged, and a time limit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
-from typing import IO
+
+from accelbench.execution.output_log import OutputLog
+from accelbench.output.console import say
+from accelbench.profiling.child import child_environment
 
 GRACE_S = 25.0
-"""The seconds that an interrupted command gets to end: a run prints its table and writes its report, pytest sums up."""
+"""Seconds for an interrupted command to exit, for example to write a report; then it is killed."""
 TAIL_BYTES = 4096
 PR_SET_PDEATHSIG = 1  # prctl(2)
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -22,75 +24,63 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 @dataclass(frozen=True)
 class Command:
-    """A command line and the folder to run it in."""
+    """Command line with its working directory."""
 
     words: Sequence[str]
     folder: Path
     fine: tuple[int, ...] = (0,)
-    """The exit statuses that are no failure."""
+    """Exit statuses that count as success."""
     run: Path | None = None
-    """The directory of the run that the command measures; None where it measures none."""
+    """Run directory of the command; None if it measures nothing."""
 
 
 @dataclass(frozen=True)
 class CommandOutcome:
-    """End of a command."""
+    """Outcome of a command."""
 
     status: int | None
-    """The command's exit status; None means that its time was over and it was interrupted."""
+    """Exit status; None if the command was interrupted at its time limit."""
     last_line: str
-    """The last line that the command printed."""
+    """Last non-empty output line."""
 
 
 def run_limited(command: Command, log: Path, seconds: float, grace_s: float = GRACE_S) -> CommandOutcome:
-    """Run it for so many seconds at most, its output shown and appended to the log; Ctrl-C here interrupts it, too."""
+    """Run a command for at most `seconds`, with its output shown and appended to the log; Ctrl-C interrupts it."""
     sys.stdout.flush()
-    tail = bytearray()
-    with (
-        log.open("ab") as copy,
-        subprocess.Popen(
+    output = OutputLog(log, show=True)
+    try:
+        process = subprocess.Popen(
             command.words,
             cwd=command.folder,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output.output,
             stderr=subprocess.STDOUT,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            start_new_session=True,  # Ctrl-C reaches this process alone, which then interrupts the command
+            env=child_environment(PYTHONUNBUFFERED="1"),
+            start_new_session=True,  # Ctrl-C reaches only this process, which interrupts the command
             preexec_fn=_end_with_parent,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        copier = Thread(target=_copy, args=(process.stdout, copy, tail), daemon=True)
-        copier.start()
+        )
+        output.started()
         status: int | None = None
         try:
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            print(f"its {seconds:.0f} s are over", flush=True)
+            say(f"time limit of {seconds:.0f} s reached")
         finally:
             _stop(process, grace_s)
-            copier.join(grace_s)
-    lines = bytes(tail).decode(errors="replace").split("\n")
+        lines = output.last_bytes(TAIL_BYTES).decode(errors="replace").split("\n")
+    finally:
+        output.close()
     return CommandOutcome(status, next((line.strip(" =") for line in reversed(lines) if line.strip()), ""))
 
 
 def _end_with_parent() -> None:
-    """Ask Linux to interrupt this command when its parent is killed, lest it be left behind, measuring."""
+    """Have the kernel send SIGINT to this command when its parent dies."""
     if _LIBC is not None:
         _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGINT)
 
 
-def _copy(output: IO[bytes], log: IO[bytes], tail: bytearray) -> None:
-    while chunk := os.read(output.fileno(), 1 << 16):
-        tail[:] = (tail + chunk)[-TAIL_BYTES:]
-        log.write(chunk)
-        log.flush()
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.flush()
-
-
 def _stop(process: subprocess.Popen[bytes], grace_s: float) -> None:
-    """Interrupt what still runs, as Ctrl-C would, and after the grace kill it with all that it started."""
+    """Send SIGINT to a running process, and kill its process group after the grace period."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         try:

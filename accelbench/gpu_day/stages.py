@@ -1,4 +1,4 @@
-"""The stages of a GPU's day: what each of them runs, and for how long at most."""
+"""Stages of a GPU day: commands and time limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from accelbench.profiling import PROJECT
 from accelbench.profiling.child import module_command
 from accelbench.profiling.devices import is_installed
 
-"""This folder holds the packages, and in a checkout the tests."""
 GPU_TESTS = PROJECT / "tests" / "gpu"
 SANITIZER_TESTS = "tests/gpu/test_sanitizer.py"
 NO_TESTS_CHOSEN = 5  # pytest's exit status
@@ -19,16 +18,16 @@ BACKENDS = ("jax", "torch", "tensorflow")
 
 
 class StageUnavailable(Exception):
-    """A stage that cannot run on this machine, with the reason; not a failure."""
+    """Stage that cannot run on this machine, with the reason; not a failure."""
 
 
 @dataclass(frozen=True)
 class DayPlan:
-    """Output directory of a day, and the suites chosen for its stages."""
+    """Output directory and suites of a GPU day."""
 
     out: Path
     suites: Mapping[str, str] = field(default_factory=dict)
-    """The names or files of suites, by their stages."""
+    """Suite names or files by stage."""
 
     def suite(self, stage: str) -> str:
         return self.suites.get(stage, SUITES[stage])
@@ -36,18 +35,18 @@ class DayPlan:
 
 @dataclass(frozen=True)
 class DayStage:
-    """Stage of the day."""
+    """Stage of a GPU day."""
 
     name: str
     what: str
     seconds: float
-    """The wall time in seconds that it gets at most."""
+    """Time limit in seconds of wall time."""
     commands: Callable[[DayPlan], Sequence[Command]]
-    """The commands share evenly what time the ones before them left."""
+    """Function that returns the commands, which share the time equally."""
 
 
 def python(*words: str | Path, folder: Path | None = None, fine: tuple[int, ...] = (0,)) -> Command:
-    """Return a Python module's command line, by this interpreter."""
+    """Return the command that runs a Python module with this interpreter."""
     return Command(module_command(*map(str, words)), folder or Path.cwd(), fine)
 
 
@@ -57,9 +56,9 @@ def probe(plan: DayPlan) -> list[Command]:
 
 def tests(plan: DayPlan) -> list[Command]:
     side_by_side = ["--numprocesses", "auto", "--dist", "worksteal"] if is_installed("xdist") else []
-    return [
-        pytest("gpu and not alone", "tests/gpu", "--ignore", SANITIZER_TESTS, *side_by_side),
+    return [  # the short one first: commands share the time equally, and the last one gets all that is left
         pytest("gpu and alone", "tests/gpu"),
+        pytest("gpu and not alone", "tests/gpu", "--ignore", SANITIZER_TESTS, *side_by_side),
     ]
 
 
@@ -68,24 +67,24 @@ def sanitizer(plan: DayPlan) -> list[Command]:
     return [pytest("gpu", SANITIZER_TESTS, *side_by_side)]
 
 
-def pytest(marked: str, *words: str) -> Command:
+def pytest(markers: str, *words: str) -> Command:
     if not GPU_TESTS.is_dir():
-        raise StageUnavailable("the tests are not here: an image and an installation have none, a checkout has")
+        raise StageUnavailable("the tests are missing: they are only in a checkout, not in an image or installation")
     if not is_installed("pytest"):
         raise StageUnavailable("pytest is not installed")
-    options = ("-q", "-m", marked, "--durations", "10", "-p", "no:cacheprovider")
+    options = ("-q", "-m", markers, "--durations", "10", "-p", "no:cacheprovider")
     return python("pytest", *options, *words, folder=PROJECT, fine=(0, NO_TESTS_CHOSEN))
 
 
 def first(plan: DayPlan) -> list[Command]:
-    # The suite has the ceilings in it: those of every type would take minutes by themselves.
+    # The suite contains the ceilings it needs; ceilings of all dtypes would take minutes.
     return [measure(plan.out / "first", "--suite", plan.suite("first"), "--no-ceilings")]
 
 
 def train(plan: DayPlan) -> list[Command]:
     backends = [backend for backend in BACKENDS if is_installed(backend)]
     if not backends or not is_installed("keras"):
-        raise StageUnavailable("no framework is installed: Keras, and JAX, PyTorch or TensorFlow")
+        raise StageUnavailable("no framework is installed: install Keras, and JAX, PyTorch or TensorFlow")
     options = ("--suite", plan.suite("train"), "--trace", "--no-ceilings")
     return [measure(plan.out / f"train-{backend}", *options, "--backend", backend) for backend in backends]
 
@@ -98,25 +97,25 @@ def rest(plan: DayPlan) -> list[Command]:
 
 
 def measure(run: Path, *options: str | Path) -> Command:
-    """Return the command that begins that run, or goes on with it."""
-    begun = (run / "run.json").is_file()
-    words = ("resume", run) if begun else ("run", "--device", "gpu", "--out", run, *options)
+    """Return the command that starts the run, or resumes it."""
+    started = (run / "run.json").is_file()
+    words = ("resume", run) if started else ("run", "--device", "gpu", "--out", run, *options)
     return replace(python("accelbench", *words), run=run)
 
 
 STAGES = {
     stage.name: stage
     for stage in (
-        DayStage("probe", "what the machine has, and whether each library reaches the card", 90, probe),
-        DayStage("tests", "every kernel's answers on the card", 240, tests),
-        DayStage("first", "ceilings and the most wanted figures", 360, first),
-        DayStage("train", "trainings on the installed frameworks, with traces", 480, train),
-        DayStage("rest", "the other kernels", 360, rest),
+        DayStage("probe", "the machine, and a test of each library on the GPU", 90, probe),
+        DayStage("tests", "results of every kernel on the GPU", 240, tests),
+        DayStage("first", "ceilings and key results", 400, first),
+        DayStage("train", "training workloads on the installed frameworks, with traces", 480, train),
+        DayStage("rest", "the other kernels", 320, rest),
         DayStage("sanitizer", "memory accesses and races, under compute-sanitizer", 270, sanitizer),
     )
 }
-"""The stages run in this order and take half an hour: `first` and `rest` are the twelve minutes of suite `kernels`, for
-which there is one round."""
+"""Stages in their order; they take half an hour in total. `first` and `rest` together are the suite `kernels` with one
+repetition, which takes twelve minutes."""
 WANTED = ("probe", "first", "train", "tests", "rest", "sanitizer")
-"""The order of the stages where there is less time than that: figures, verified anyway, come before the tests."""
+"""Stages by priority, for a shorter budget: results, which are verified anyway, come before the tests."""
 SUITES = {"first": "gpu-first", "train": "gpu-train", "rest": "kernels"}

@@ -1,4 +1,4 @@
-"""State file of a day, `day.json`: the state of each stage, by which the same command resumes."""
+"""State file of a GPU day, `day.json`, with the state of each stage, for resuming."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from accelbench.errors import UserError
 from accelbench.output.atomic_file import write_atomically
 from accelbench.profiling.files import read_regular
 
-StageState = Literal["done", "failed", "out of time", "interrupted", "skipped", "not reached"]
-FINISHED: tuple[StageState, ...] = ("done", "failed")
-"""States of stages that the next call does not run again."""
+StageState = Literal["done", "failed", "out of time", "interrupted", "all skipped", "skipped", "not reached"]
+FINISHED: tuple[StageState, ...] = ("done", "failed", "all skipped")
+"""States of stages that are not run again."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class StageEntry:
 
 
 class DayState:
-    """State file of a day: the entries by stage, each written to disk at once."""
+    """State file of a GPU day; each change is written to disk immediately."""
 
     def __init__(self, out: Path, card: str) -> None:
         """Read or create the state file in `out`; raises UserError for a corrupt file, or one of another card."""
@@ -40,9 +40,11 @@ class DayState:
                 self.entries = {stage: StageEntry(**entry) for stage, entry in known["stages"].items()}
                 theirs = known["card"]
             except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-                raise UserError(f"{self._path} is damaged ({error}): choose another --out") from error
+                raise UserError(f"{self._path} is corrupt ({error}): choose another --out") from error
             if theirs != card:
-                raise UserError(f"{out} holds the day of another card ({theirs}), and here is {card}: choose an --out")
+                raise UserError(
+                    f"{out} belongs to another GPU ({theirs}), and this one is {card}: choose another --out"
+                )
 
     def finished(self, stage: str) -> bool:
         return stage in self.entries and self.entries[stage].state in FINISHED

@@ -10,6 +10,9 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import distributions
 
+from accelbench.output.console import say
+from accelbench.profiling.child import child_environment
+
 PROGRAMS = ("nvidia-smi", "nvcc", "ptxas", "nvdisasm", "compute-sanitizer", "ncu", "py-spy", "make")
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "PYTHONPATH")
 PACKAGES = (
@@ -32,9 +35,9 @@ def facts() -> Iterator[str]:
 def main() -> None:
     """Print the facts, and the output of nvidia-smi if it is installed."""
     for fact in facts():
-        print(fact, flush=True)
+        say(fact)
     if shutil.which("nvidia-smi"):
-        subprocess.run(["nvidia-smi"], stdin=subprocess.DEVNULL, check=False, timeout=30)
+        subprocess.run(["nvidia-smi"], stdin=subprocess.DEVNULL, check=False, timeout=30, env=child_environment())
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The runs stored of a machine over time: how each point's speed spread from run to run, and when it changed."""
+"""Stored runs of a machine over time: each point's spread between runs, and its changes of speed."""

@@ -1,4 +1,4 @@
-"""Change points: the places in a series of figures at which their level changed for good."""
+"""Change points: indices at which the level of a series changes permanently."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from accelbench.history.spread import spread_of_neighbours
 
 LEAST_LENGTH = 3
-"""The fewest figures that make a level: fewer are outliers."""
+"""Minimum number of values in a level; fewer are outliers."""
 PENALTY = 2.0
-"""The price of a change point in spreads times log n.
+"""Penalty of a change point, in units of spread · log n.
 
-By simulation, at most 2.3 % of the series of 15 to 60 figures without any change then have one found, and 6 % of those
-of eight, whether normal, with heavy tails, or with one figure in ten far off. A change of four spreads is found in 96 %
-of the longer series and 89 % of those of eight; with one figure in ten far off, in 82 % of 15 and 69 % of eight.
+Simulated error rates: false change points in at most 2.3 % of series of 15–60 values and in 6 % of series of 8 (normal,
+heavy-tailed, or with 10 % outliers). A change by four spreads is detected in 96 % of series of 15–60 values and in 89 %
+of series of 8; with 10 % outliers, in 82 % of series of 15 and 69 % of series of 8.
 """
 FURTHEST = 3.0
-"""The spreads beyond which a figure counts as no further from its level, so that a few odd ones make no level."""
+"""Limit, in spreads, of a value's distance from its level, so that a few outliers do not make a level."""
 MOST_FIGURES = 200
-"""The number of latest figures that are looked at: the time taken grows with its square."""
+"""Number of latest values that are analysed; the computing time grows with its square."""
 
 
 def change_points(figures: Sequence[float]) -> list[int]:
-    """Return the indices at which a new level begins; none for fewer figures than two levels need.
+    """Return the indices at which a new level begins; none for fewer values than two levels need.
 
-    The levels minimise the sum of bounded deviations from their medians, each change point at the price of `PENALTY`.
+    The levels minimise the sum of the bounded deviations from their medians plus `PENALTY` per change point.
     Sources: Jackson et al., "An algorithm for optimal partitioning of data on an interval", IEEE Signal Processing
     Letters 12 (2005); Fearnhead & Rigaill, "Changepoint Detection in the Presence of Outliers", JASA 114 (2019).
     """

@@ -1,4 +1,4 @@
-"""A machine in words, by which its runs are found among others: its CPU, the number of CPUs, its GPUs; no names."""
+"""Identification of a machine's runs by its hardware as text: CPU model, number of CPUs, GPUs; no host name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from accelbench.output.format import counted
 
 
 def fingerprint(info: RunInfo) -> str:
-    """Return the machine of a run, such as `EPYC 9654, 4 CPUs, 2× NVIDIA H200`.
+    """Return the machine of a run as text, such as `EPYC 9654, 4 CPUs, 2× NVIDIA H200`.
 
-    Machines that are built and limited alike have the same fingerprint: what they were measured at is one history.
+    Machines with the same hardware and limits have the same fingerprint, and therefore share one history.
     """
     environment = info.environment
     cpu, quota = environment.cpu, environment.limits.cpu_quota
@@ -28,5 +28,5 @@ def fingerprint(info: RunInfo) -> str:
 
 
 def is_called(machine: str, name: str) -> bool:
-    """Tell whether the fingerprint holds that name, in small or capital letters."""
+    """Return whether the fingerprint contains the name, ignoring case."""
     return name.casefold() in machine.casefold()

@@ -1,4 +1,4 @@
-"""The past runs of machines, as they are found in folders; what cannot be read is named and passed over."""
+"""Past runs, read from directories; unreadable runs are skipped with a message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from accelbench.errors import UserError, damage_met
+from accelbench.errors import UserError, collect_damage
 from accelbench.execution.store import RunStore
 from accelbench.history.fingerprint import fingerprint
 from accelbench.profiling.records.record import Record
@@ -14,7 +14,7 @@ from accelbench.profiling.records.record import Record
 
 @dataclass(frozen=True)
 class PastRun:
-    """One stored run, and the machine that it ran on."""
+    """Stored run and the fingerprint of its machine."""
 
     store: RunStore
     run_id: str
@@ -25,7 +25,7 @@ class PastRun:
 
 @dataclass(frozen=True)
 class StoredHistory:
-    """Readable runs, oldest first, and a sentence for each unreadable one."""
+    """Readable runs, oldest first, and a message for each unreadable run or record."""
 
     runs: tuple[PastRun, ...]
     passed_over: tuple[str, ...]
@@ -34,7 +34,7 @@ class StoredHistory:
 def read_past(
     stores: Iterable[RunStore], wanted: Callable[[str], bool] = lambda machine: True, without: Collection[str] = ()
 ) -> StoredHistory:
-    """Read the runs on the machines that are wanted, each once, but not those whose ids are in `without`."""
+    """Read the runs of the machines for which `wanted` is true, each run once, except the ids in `without`."""
     runs: dict[str, PastRun] = {}
     passed_over: list[str] = []
     for store in stores:
@@ -42,7 +42,7 @@ def read_past(
             info = store.info()
             machine = fingerprint(info)
             if wanted(machine) and info.run_id not in without and info.run_id not in runs:
-                with damage_met() as damage:
+                with collect_damage() as damage:
                     runs[info.run_id] = PastRun(store, info.run_id, info.created, machine, store.records())
                 passed_over += damage
         except UserError as error:

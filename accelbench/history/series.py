@@ -1,4 +1,4 @@
-"""The series of one point on one machine: its speed in every run, the levels it had, and how it spreads around them."""
+"""Series of one point on one machine: its speed in every run, its levels, and its spread around them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from math import exp, log
 
 import numpy as np
 
-from accelbench.history.change_points import change_points
+from accelbench.history.change_points import MOST_FIGURES, change_points
 from accelbench.history.past import PastRun
 from accelbench.history.spread import LEAST_RUNS, Spread, spread_of_levels
-from accelbench.profiling.analysis.cost import by_fastest, cost
+from accelbench.profiling.analysis.cost import by_fastest, cost, costs_of_processes
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
-from accelbench.profiling.records.work import Figure
+from accelbench.profiling.records.work import MainMetric
 
 SECONDS_PER_DAY = 86400
 
@@ -30,7 +30,7 @@ class SeriesPoint:
     run_id: str
     when: datetime
     log_speed: float
-    """The logarithm of the work per second, in units of the point's figure."""
+    """Logarithm of the work per second, in the units of the point's metric."""
     record: Record
 
 
@@ -40,43 +40,44 @@ class LevelChange:
 
     when: datetime
     run_id: str
-    """The first run of the new level."""
+    """First run of the new level."""
     speed: float
 
 
 @dataclass(frozen=True)
 class Trend:
-    """A slow change of the speed, which is more than chance, over the days since the last step."""
+    """Significant slow change of the speed over the days since the last change of level."""
 
     speed: float
-    """The speed at the end over the speed at the beginning."""
+    """Ratio of the speed at the end to the speed at the beginning."""
     days: float
 
 
 @dataclass(frozen=True)
 class PointSeries:
-    """Results of one point on one machine in all runs without disturbances at it, oldest first."""
+    """Results of one point on one machine in all runs, oldest first."""
 
     machine: str
     point: Point
     entries: tuple[SeriesPoint, ...]
+    """Results that are not noisy."""
     left_out: tuple[SeriesPoint, ...]
-    """The runs that are left out because they were disturbed at this point."""
+    """Noisy results, which are left out of the levels."""
 
     @property
     def disturbed(self) -> int:
-        """Return the number of runs that are left out because they were disturbed."""
+        """Return the number of noisy results."""
         return len(self.left_out)
 
     @cached_property
     def levels(self) -> tuple[tuple[SeriesPoint, ...], ...]:
-        """Return the entries by the levels that the change points part them into."""
+        """Return the entries, split into levels at the change points."""
         bounds = [0, *change_points([entry.log_speed for entry in self.entries]), len(self.entries)]
         return tuple(self.entries[begin:end] for begin, end in pairwise(bounds))
 
     @property
     def steps(self) -> list[LevelChange]:
-        """Return where the level changed, by how much."""
+        """Return the changes of level."""
         return [
             LevelChange(after[0].when, after[0].run_id, exp(_middle(after) - _middle(before)))
             for before, after in pairwise(self.levels)
@@ -84,25 +85,34 @@ class PointSeries:
 
     @cached_property
     def spread(self) -> Spread | None:
-        """Return the spread from run to run around the levels; None where there are too few runs to tell."""
+        """Return the spread between runs around the levels; None with fewer than `LEAST_RUNS` runs."""
         return spread_of_levels([[entry.log_speed for entry in level] for level in self.levels])
 
     @cached_property
     def compared_spread(self) -> Spread | None:
-        """Return the spread by which runs are compared; None where there are too few runs to tell.
+        """Return the spread between runs for comparisons; None with fewer than `LEAST_RUNS` runs.
 
-        Where they are compared by their fastest samples, which disturbances hardly touch, disturbed runs count.
+        It includes noisy runs that are compared by their fastest samples, which noise hardly affects; bounds are
+        left out.
         """
-        fast = [entry for entry in self.left_out if entry.record.timing and by_fastest(entry.record.timing)]
+        timings = [(entry, entry.record.timing) for entry in self.left_out]
+        fast = [entry for entry, timing in timings if timing and by_fastest(timing) and not timing.upper_bound]
         several = tuple(sorted((*self.entries, *fast), key=lambda entry: entry.when))
         return replace(self, entries=several, left_out=()).spread if fast else self.spread
 
     @property
-    def trend(self) -> Trend | None:
-        """Return the trend of the last level; None where none is seen or there are too few runs.
+    def process_costs(self) -> list[float]:
+        """Return the cost of each process since the last change of level."""
+        latest = self.levels[-1]
+        found = [each for entry in latest for each in costs_of_processes(entry.record, exp(-entry.log_speed))]
+        return found[-MOST_FIGURES:]
 
-        The slope is Theil and Sen's, the median over all pairs, and counts where its 95 % interval excludes zero (Sen,
-        "Estimates of the regression coefficient based on Kendall's tau", JASA 63 (1968)).
+    @property
+    def trend(self) -> Trend | None:
+        """Return the trend of the last level; None if it is not significant or has fewer than `LEAST_RUNS` runs.
+
+        The slope is the Theil–Sen estimate, the median over all pairs; it is significant if its 95 % interval excludes
+        zero (Sen, "Estimates of the regression coefficient based on Kendall's tau", JASA 63 (1968)).
         """
         level = self.levels[-1]
         if len(level) < LEAST_RUNS:
@@ -117,11 +127,11 @@ class PointSeries:
 
 
 def series_of(runs: Iterable[PastRun]) -> list[PointSeries]:
-    """Return a series for each point, machine and figure, in the order of machines and of the runs' points.
+    """Return a series for each machine, point and metric, sorted by machine and then in the order of the runs' points.
 
-    Records of no use, which were not measured or have no rate, are not in it.
+    Records without a rate are left out.
     """
-    found: dict[tuple[str, str, Figure], list[tuple[SeriesPoint, bool]]] = {}
+    found: dict[tuple[str, str, MainMetric], list[tuple[SeriesPoint, bool]]] = {}
     for run in runs:
         for record in run.records:
             if seconds := cost(record):

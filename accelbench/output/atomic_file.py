@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from accelbench.errors import RunBroken
+from accelbench.errors import RunBroken, reason_of
 from accelbench.profiling.files import replace_file
 
 
@@ -17,5 +17,5 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> Path:
     try:
         replace_file(path, write)
     except OSError as error:
-        raise RunBroken(f"cannot write {path}: {error.strerror or error}; the records are kept") from error
+        raise RunBroken(f"cannot write {path}: {reason_of(error)}; the records are kept") from error
     return path

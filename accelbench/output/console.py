@@ -39,5 +39,5 @@ class PlainConsole(Console):
 
 
 def say(text: str, stderr: bool = False) -> None:
-    """Print a plain text at once, without a console."""
+    """Print text without control characters, and flush."""
     print(plain(text), file=sys.stderr if stderr else sys.stdout, flush=True)

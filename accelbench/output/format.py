@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from accelbench.profiling.analysis.uncertain_quality import quality_interval
@@ -11,18 +11,20 @@ from accelbench.profiling.records.quality import Metric, Quality
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import UNITS
 
-if TYPE_CHECKING:  # they bring SciPy, which a command that prints a number does not wait for
+if TYPE_CHECKING:  # imports SciPy, which would slow down every command
     from accelbench.profiling.analysis.roofline import Share
 
 UNKNOWN = "–"
 STEADY = 0.005
 """Relative width of an interval below which four significant digits are printed."""
 LOPSIDED = 2.0
-"""Ratio of an interval's sides from which it is printed by its bounds."""
+"""Ratio of an interval's sides above which the bounds are printed instead of `±`."""
+WIDE = 0.25
+"""Half width of an interval, relative to the value, above which the bounds are printed."""
 
 HOUR = 3600
 MAX_LABEL = 37
-"""Maximum length of a label in a drawing."""
+"""Maximum length of a label in a plot."""
 
 PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -33,7 +35,7 @@ class FormattedResult:
     """A result in one unit with its interval, ready to print."""
 
     value: str
-    """Formatted number: `102.3`."""
+    """Formatted number: `102.3`; `≥ 102` for a bound."""
     unit: str
     """Unit with its prefix: `GFLOP/s`."""
     interval: str
@@ -41,10 +43,10 @@ class FormattedResult:
     confidence: float | None = None
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.figure, self.interval)))
+        return " ".join(filter(None, (self.quantity, self.interval)))
 
     @property
-    def figure(self) -> str:
+    def quantity(self) -> str:
         """Return the result without its interval: `102.3 GFLOP/s`."""
         return f"{self.value} {self.unit}".rstrip()
 
@@ -61,20 +63,23 @@ def clip(text: str, most: int = MAX_LABEL) -> str:
 
 def headline(record: Record) -> str:
     """Return the result of a measured record with its interval, or its status and reason."""
-    reading = read_figure(record)
+    reading = read_result(record)
     return str(reading) if reading else f"{record.status}: {record.reason}"
 
 
-def read_figure(record: Record) -> FormattedResult | None:
+def read_result(record: Record) -> FormattedResult | None:
     """Return the main result of a record: a rate, or the time of one item or execution.
 
-    None for a point that was not measured. If the work is unknown, the result is the time.
+    None for a point that was not measured. If the work is unknown, the result is the time. A bound has no interval.
     """
     if record.timing is None or record.status != "measured":
         return None
-    execution, found, unit = record.timing.execution, record.rate_interval(), record.unit
+    execution, found, unit, sign = record.timing.execution, record.rate_interval(), record.unit, record.bound_sign()
     if not found or not found[0]:
-        found, unit = execution[:3], "s"
+        found, unit, sign = execution[:3], "s", record.bound_sign("time")
+    if sign:
+        bound = read(found[0], unit)
+        return replace(bound, value=f"{sign}{bound.value}")
     return read(found[0], unit, *found[1:], execution.confidence)
 
 
@@ -90,7 +95,7 @@ def read(
     below, above = (value - low) / value, (high - value) / value
     significant = 4 if max(below, above) < STEADY else 3
     text = digits(value / scale, significant)
-    if max(below, above) > LOPSIDED * max(min(below, above), STEADY):
+    if max(below, above) > min(WIDE, LOPSIDED * max(min(below, above), STEADY)):
         interval = f"{digits(low / scale, significant)}–{digits(high / scale, significant)}"
     else:
         interval = f"±{percent(max(below, above))}"
@@ -140,22 +145,22 @@ def percent(fraction: float) -> str:
 
 
 def share(of: Share) -> str:
-    """Return a share in percent, or `UNKNOWN`."""
-    return UNKNOWN if of.value is None else percent(of.value)
+    """Return a share in percent, or `UNKNOWN`; `≥ 43 %` for the share of a bound."""
+    return UNKNOWN if of.value is None else f"{'≥ ' * of.at_least}{percent(of.value)}"
 
 
 def bound(of: Share) -> str:
     """Return the bound of a share: `67.0 TFLOP/s`; empty if unknown."""
-    if of.bound is None or of.figure is None:
+    if of.bound is None or of.metric is None:
         return ""
-    return read(of.bound, UNITS[of.figure]).figure
+    return read(of.bound, UNITS[of.metric]).quantity
 
 
 def metric(of: Metric) -> str:
     """Return a metric with its unit; without a unit, whole numbers are exact and others have up to four digits."""
     if not of.unit:
         return f"{of.value:,.0f}" if float(of.value).is_integer() else f"{of.value:.4g}"
-    return read(of.value, of.unit).figure
+    return read(of.value, of.unit).quantity
 
 
 def quality_in_short(record: Record, quality: Quality, mean: Metric | None = None) -> str:
@@ -180,7 +185,7 @@ def quality_text(record: Record, quality: Quality) -> str:
     return ", ".join(words)
 
 
-def told_metrics(record: Record) -> dict[str, str]:
+def metric_texts(record: Record) -> dict[str, str]:
     """Return the formatted metrics by name; a quality includes the metrics of its own uncertainty."""
     qualities = {quality.name: quality for quality in record.qualities if quality.name in record.metrics}
     within = {quality.deviation for quality in qualities.values()}
@@ -198,7 +203,7 @@ def seconds(value: float) -> str:
         return "0 s"
     if value >= HOUR:
         return f"{value / HOUR:.1f} h"
-    return f"{clock(value)} min" if value >= 100 else read(value, "s").figure
+    return f"{clock(value)} min" if value >= 100 else read(value, "s").quantity
 
 
 def clock(seconds: float) -> str:

@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# Terminal escape sequences, every control character but tab and newline, and marks that turn the direction of reading.
-_ACTING = re.compile(
+# Escape sequences, control characters except tab and newline, bidirectional marks, and characters not allowed in XML.
+_CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
-    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]"
 )
 _BREAKS = re.compile(r"[\t\n\u2028\u2029]+")
-# What any of these looks like in JSON, where characters below a space are always escaped and others may be.
-_IN_JSON = re.compile(r"\\[bfnrtu]|[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# The same in JSON text, which escapes all characters below the space and may escape others.
+_IN_JSON = re.compile(r"\\[bfnrtu]|[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]")
 
 
 def plain(text: str) -> str:
     """Return the text without escape sequences, control characters and bidirectional marks."""
-    return _ACTING.sub("", text)
+    return _CONTROL.sub("", text)
 
 
 def one_line(text: str) -> str:
@@ -29,7 +29,7 @@ def one_line(text: str) -> str:
     return " ".join(plain(text).split())
 
 
-def may_act(json_text: str) -> bool:
+def may_have_control(json_text: str) -> bool:
     """Return whether this JSON may contain text that is not plain; False is certain."""
     return bool(_IN_JSON.search(json_text))
 

@@ -1,1 +1,1 @@
-"""Two sides measured in turns on one machine: their speeds are compared by pairs of neighbours in time."""
+"""Interleaved measurement of two sides on one machine; consecutive measurements are compared in pairs."""

@@ -1,4 +1,4 @@
-"""What the pairs of two sides say: the speed of B over that of A at each point, and the verdict; `pair.json`."""
+"""Result of a pair: B's speed relative to A's at each point, and the verdict. Stored in `pair.json`."""
 
 from __future__ import annotations
 
@@ -18,76 +18,76 @@ PairVerdict = Literal[SpeedVerdict, "not measured"]
 
 
 class SideResult(Stored):
-    """One side of a pair, as the user named it."""
+    """Side of a pair, as given on the command line."""
 
     word: str
-    """The interpreter, environment or image; `.` for the Python that ran the command."""
+    """Interpreter, environment or image; `.` for the Python that ran the command."""
     settings: list[str]
-    """The settings of this side, as they were written."""
+    """Settings of this side, as given on the command line."""
 
 
 class PointResult(Stored):
-    """One point, measured on both sides in turns."""
+    """Result of one point that was measured on both sides."""
 
     point: str
-    """The name of the point, without what the sides' settings choose."""
+    """Name of the point, without the axes that the sides' settings choose."""
     a: Point
-    """The point as side A measured it."""
+    """Point on side A."""
     b: Point
-    """The point as side B measured it."""
+    """Point on side B."""
     ratios: list[float]
-    """The speed of B over the speed of A of each pair, in the order in which they were measured."""
+    """B's speed relative to A's in each pair, in order of measurement."""
     figure_a: float | None
-    """The median of A's figures in these pairs, in `unit`; null where there is no pair."""
+    """Median of A's results in these pairs, in `unit`; null without pairs."""
     figure_b: float | None
-    """The median of B's figures in these pairs, in `unit`; null where there is no pair."""
+    """Median of B's results in these pairs, in `unit`; null without pairs."""
     unit: str
-    """The unit of the figures; of a figure in seconds, less is faster."""
+    """Unit of the results; of results in seconds, less is faster."""
     disturbed: int
-    """The number of measurements of these pairs whose records carry flags of noise."""
+    """Number of noisy measurements in these pairs."""
     speed: Estimate | None
-    """The speed of B over that of A from all pairs, with the confidence of this look; null where there is no pair."""
+    """B's speed relative to A's from all pairs, with the confidence of this look; null without pairs."""
     verdict: PairVerdict
-    """The answer for B against A."""
+    """Verdict for B compared with A."""
     reason: str | None
-    """The reason why it cannot be told or was not measured; null where it can be told."""
+    """Reason for `inconclusive` or `not measured`; null for the other verdicts."""
 
     @property
     def loss(self) -> float:
-        """Return the share of A's speed that B has lost beyond doubt; 0 where it is not slower beyond doubt."""
+        """Return the share of A's speed that B lost; 0 unless B is significantly slower."""
         return 1 - self.speed.value if self.verdict == "slower" and self.speed else 0.0
 
 
 class PairResult(Stored):
-    """`pair.json`: what was compared, how, and what was found."""
+    """Contents of `pair.json`: the sides, the settings and the results."""
 
     created: datetime
-    """The moment at which it was begun, with its time zone."""
+    """Start time, with its time zone."""
     command: list[str]
-    """The command line, word by word."""
+    """Command line as a list of arguments."""
     status: Literal["finished", "interrupted"]
-    """Whether it ended by itself, by its width or its time limit, or was ended early."""
+    """`finished` (at the requested width or the time limit), or `interrupted` by the user."""
     a: SideResult
-    """Side A, whose records are in the folder `A`."""
+    """Side A; its records are in the directory `A`."""
     b: SideResult
-    """Side B, whose records are in the folder `B`."""
+    """Side B; its records are in the directory `B`."""
     within: float
-    """The wanted half width of the intervals, as a share of the ratio."""
+    """Requested half width of the intervals, as a share of the ratio."""
     wall_s: float
-    """The wall time of it all in seconds."""
+    """Total wall time in seconds."""
     points: list[PointResult]
-    """The points that both sides have."""
+    """Points that both sides have."""
     only_a: list[str]
-    """The names of the points that only side A has."""
+    """Names of the points that only side A has."""
     only_b: list[str]
-    """The names of the points that only side B has."""
+    """Names of the points that only side B has."""
 
 
 def ratio_of(a: Record, b: Record) -> float:
-    """Return the speed of B over that of A in one pair; ValueError with the reason where they cannot be compared.
+    """Return B's speed relative to A's in one pair; raise ValueError with the reason if they cannot be compared.
 
-    Sides whose executions do different work are compared by their rates, and by the times where the work is unknown;
-    by the fastest samples of what the host's clock has timed (`accelbench.profiling.analysis.cost`).
+    The speed is the rate of work, or the inverse of the time if the work is unknown. Host-timed measurements are
+    compared by their fastest samples (`accelbench.profiling.analysis.cost`).
     """
     if a.figure != b.figure or a.unit != b.unit:
         raise ValueError(f"A is measured in {a.unit} ({a.figure}) and B in {b.unit} ({b.figure})")
@@ -99,8 +99,8 @@ def ratio_of(a: Record, b: Record) -> float:
     return of_a / of_b
 
 
-def shown_figure(record: Record) -> tuple[float, str]:
-    """Return the figure of a measured record with its unit: its rate, or its seconds where the work is unknown."""
+def shown_result(record: Record) -> tuple[float, str]:
+    """Return the result of a measured record and its unit: the rate, or the seconds if the work is unknown."""
     rate = record.rate()
     if rate is not None:
         return rate, record.unit
@@ -109,26 +109,26 @@ def shown_figure(record: Record) -> tuple[float, str]:
 
 
 def judge_pairs(ratios: list[float], within: float, ended: str) -> tuple[Estimate | None, PairVerdict, str | None]:
-    """Return the speed of B over that of A, the verdict, and the reason where it cannot be told.
+    """Return B's speed relative to A's, the verdict, and the reason if it is inconclusive.
 
-    Faster or slower: the interval lies on one side of 1. The same: it holds 1 and is as narrow as was wanted. `ended`
-    says in words what ended the measuring.
+    `faster` or `slower`: the interval excludes 1. `same`: it includes 1 and has the requested width. `ended` is the
+    reason why measuring ended, as text.
     """
     if not ratios:
-        return None, "cannot tell", f"no pair: {ended}"
+        return None, "inconclusive", f"no pair: {ended}"
     speed = speed_ratio(ratios)
     if len(ratios) < LEAST_PAIRS:
-        return speed, "cannot tell", f"{len(ratios)} pairs are too few, {LEAST_PAIRS} are needed: {ended}"
+        return speed, "inconclusive", f"too few pairs ({len(ratios)} of at least {LEAST_PAIRS}): {ended}"
     if speed.high < 1:
         return speed, "slower", None
     if speed.low > 1:
         return speed, "faster", None
     if half_width(speed) <= within:
         return speed, "same", None
-    wide = f"±{percent(half_width(speed))} is wider than the ±{percent(within)} asked for"
-    return speed, "cannot tell", f"{wide}: {ended}"
+    wide = f"±{percent(half_width(speed))} is wider than the requested ±{percent(within)}"
+    return speed, "inconclusive", f"{wide}: {ended}"
 
 
 def farthest(speed: Estimate) -> float:
-    """Return the largest difference of the speeds that the interval holds, as a share."""
+    """Return the largest relative difference of the speeds within the interval."""
     return max(1 - speed.low, speed.high - 1)

@@ -1,8 +1,8 @@
-"""Server process of one side of a pair, in that side's interpreter: it plans the points and measures them one by one.
+"""Server process of one side of a pair, in that side's interpreter: plans the points and measures them on request.
 
-Started as `python -m accelbench.pair.server`, also within a container. Protocol, in lines of JSON on standard
-input and output: `{"request": SideRequest}` is answered by `{"plan": SidePlan}`, and each `{"measure": INDEX}` of a
-point in the plan by `{"record": Record}`. Each measurement is a scheduled run of the runner, in a fresh worker process.
+Started as `python -m accelbench.pair.server`, possibly in a container. Protocol: lines of JSON on standard input and
+output. `{"request": SideRequest}` is answered by `{"plan": SidePlan}`, and each `{"measure": INDEX}`, the index of a
+point in the plan, by `{"record": Record}`. Each measurement is a scheduled run of the runner, in a new worker process.
 All other output goes to standard error.
 """
 
@@ -17,12 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from accelbench.diagnosis import name_of, point_of
 from accelbench.errors import UserError
 from accelbench.execution.plan import Choice, make_plan
-from accelbench.execution.runner import measure_turn
-from accelbench.execution.schedule import Turn
+from accelbench.execution.runner import measure_scheduled
+from accelbench.execution.schedule import ScheduledRun
 from accelbench.execution.store import RunInfo, Settings
 from accelbench.execution.template_process import Template
+from accelbench.pair.script import measure_script
 from accelbench.profiling.child import die_with_parent
 from accelbench.profiling.devices import DeviceMissing, find_device
 from accelbench.profiling.machine.environment.collect import collect
@@ -31,66 +33,75 @@ from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.stored import Stored
 
 PLAIN_ROUND = 2
-"""The number of the round that each measurement is to the runner: the first goes on to the end, and is profiled."""
+"""Repetition number passed to the runner: only repetition 1 profiles and trains to the end."""
 
 
 class SideRequest(Stored):
     """Request to a side: the points to measure. First line of its standard input."""
 
     benchmarks: list[str]
-    """The names of the benchmarks."""
+    """Names of the benchmarks."""
     device: str
-    """The word of `--device`."""
+    """Value of `--device`."""
     backend: str | None
-    """The framework under Keras; null for the first that is installed."""
+    """Keras backend; null for the first installed one."""
     choices: list[Choice]
-    """The values of axes; a later one of the same axis counts."""
+    """Values of axes; a later choice for an axis overrides an earlier one."""
+    script: list[str] = []
+    """Words of the command of a user's script, which is measured instead of benchmarks."""
     settings: Settings
-    """The user's choices for each run."""
+    """Settings of each measurement."""
 
 
 class SidePlan(Stored):
     """Answer of a side: its points, or the reason why it has none."""
 
     error: str | None = None
-    """The reason why nothing can be measured, in one line."""
+    """Reason why nothing can be measured, in one line."""
     device: Device = ""
-    """The kind of device that is measured."""
+    """Kind of device."""
     points: list[Point] = []
-    """The points, by whose numbers they are asked for."""
+    """Points, which `measure` requests refer to by index."""
     environment: Environment | None = None
-    """The machine as this side sees it."""
+    """Environment record of this side."""
 
 
 def main() -> None:
-    """Answer each line until the input ends."""
+    """Answer each request until end of input."""
     die_with_parent()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever asked wants no more: workers are ended, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that workers are ended, too
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever prints does not speak in between
+    os.dup2(2, 1)  # prints of benchmarks stay out of the protocol
     lines = iter(sys.stdin.readline, "")
     request = SideRequest.model_validate(json.loads(next(lines))["request"])
     plan = plan_of(request)
     print(json.dumps({"plan": plan.model_dump(mode="json")}), file=answers, flush=True)
     with Template() as template, TemporaryDirectory(prefix="accelbench-pair-") as folder:
         for line in lines:
-            record = measure(plan, plan.points[json.loads(line)["measure"]], request.settings, template, Path(folder))
+            point = plan.points[json.loads(line)["measure"]]
+            record = measure(plan, point, request, template, Path(folder))
             print(f'{{"record": {record}}}', file=answers, flush=True)
 
 
-def plan_of(order: SideRequest) -> SidePlan:
-    """Return the points that are ordered, or the reason why there are none."""
+def plan_of(request: SideRequest) -> SidePlan:
+    """Return the requested points, or the reason why nothing can be measured."""
     try:
-        device = find_device(order.device)
-        points = make_plan(order.benchmarks, None, device, order.choices, order.backend)
+        device = find_device(request.device)
+        points = (
+            [point_of(name_of(request.script), device)]
+            if request.script
+            else make_plan(request.benchmarks, None, device, request.choices, request.backend)
+        )
     except (UserError, DeviceMissing) as error:
         return SidePlan(error=str(error))
-    seed = order.settings.seed
+    seed = request.settings.seed
     return SidePlan(device=device, points=[replace(point, seed=seed) for point in points], environment=collect())
 
 
-def measure(plan: SidePlan, point: Point, settings: Settings, template: Template, folder: Path) -> str:
-    """Measure the point once, in a worker of its own, and return its record as JSON."""
+def measure(plan: SidePlan, point: Point, request: SideRequest, template: Template, folder: Path) -> str:
+    """Measure the point once, in a new process, and return its record as JSON."""
+    if request.script:
+        return measure_script(request.script, point, request.settings.max_seconds).model_dump_json()
     assert plan.environment is not None
     info = RunInfo(
         run_id="pair",
@@ -99,11 +110,11 @@ def measure(plan: SidePlan, point: Point, settings: Settings, template: Template
         command=sys.argv,
         suite=None,
         device=plan.device,
-        settings=settings,
+        settings=request.settings,
         plan=plan.points,
         environment=plan.environment,
     )
-    _, text = measure_turn(folder, info, Turn(point, PLAIN_ROUND), None, template, folder)
+    _, text = measure_scheduled(folder, info, ScheduledRun(point, PLAIN_ROUND), None, template, folder)
     return text
 
 
@@ -111,4 +122,4 @@ if __name__ == "__main__":
     try:
         main()
     except (KeyboardInterrupt, StopIteration):
-        sys.exit(1)  # whoever asked has ended
+        sys.exit(1)  # the parent has ended

@@ -1,4 +1,4 @@
-"""The outcome of a pairing on the terminal: a table of the points, what is to be known of each, and a sentence."""
+"""Terminal output and document of a pair: a table of the points, their notes, and a summary."""
 
 from __future__ import annotations
 
@@ -15,42 +15,40 @@ from accelbench.compare.comparison_document import SIDES, SPEED, speed_values
 from accelbench.export.document import Column, DocumentRow, ResultDocument, RowOutcome
 from accelbench.export.terminal import WIDTH, table_of
 from accelbench.output.format import counted, percent, read, seconds
+from accelbench.pair.interleaved import PairSeries
 from accelbench.pair.paired import CONFIDENCE, LOOK_CONFIDENCE
 from accelbench.pair.pairing import PairingGoal
 from accelbench.pair.result import PairResult, PairVerdict, PointResult, farthest
 from accelbench.pair.side import PairSide
-from accelbench.pair.turns import PairSeries
 
 
-def announce(path: Path, a: PairSide, b: PairSide, courses: Sequence[PairSeries], wanted: PairingGoal) -> Text:
-    """Return what is said before the first measurement."""
+def announce(path: Path, a: PairSide, b: PairSide, series: Sequence[PairSeries], wanted: PairingGoal) -> Text:
+    """Return the header that is printed before the first measurement."""
     same = (a.word, a.settings) == (b.word, b.settings)
-    check = (
-        "\nA and B are the same, which checks the machine: a verdict of faster or slower would be false" if same else ""
-    )
+    check = "\nA and B are identical: this checks the machine, and only the verdict 'same' is correct" if same else ""
     return Text(
-        f"pair {path}: A is {a}, B is {b}; {counted(len(courses), 'point')} in turns until ±{percent(wanted.within)}, "
-        f"{seconds(wanted.time_limit_s)} at most{check}"
+        f"pair {path}: A is {a}, B is {b}; {counted(len(series), 'point')} until ±{percent(wanted.within)}, at most "
+        f"{seconds(wanted.time_limit_s)}{check}"
     )
 
 
-def line_of(course: PairSeries, within: float) -> Text:
-    """Return how far a point has come, in one line."""
-    result = course.result(within)
+def line_of(one: PairSeries, within: float) -> Text:
+    """Return the progress of a point in one line."""
+    result = one.result(within)
     line = Text(result.point, style="bold")
     if result.speed:
         speed = f"× {result.speed.value:.3f} {result.speed.low:.3f}–{result.speed.high:.3f}"
         short = "" if result.speed.confidence >= LOOK_CONFIDENCE else f" ({result.speed.confidence:.0%})"
         line.append(f"  {len(result.ratios)} pairs: speed of B {speed}{short}", style="not bold")
-    elif not course.ended:
-        line.append("  was measured once on each side, which does not count", style="dim not bold")
-    if course.ended:
-        line.append(f"  {course.ended}", style="dim not bold")
+    elif not one.ended:
+        line.append("  warm-up: measured once on each side, not counted", style="dim not bold")
+    if one.ended:
+        line.append(f"  {one.ended}", style="dim not bold")
     return line
 
 
 def show(result: PairResult, console: Console) -> None:
-    """Print the table, the notes and the sentence."""
+    """Print the table, the notes and the summary."""
     console.print()
     console.print(table_of(document_of_pair(result, ())), width=min(WIDTH, console.width))
     console.print()
@@ -60,11 +58,11 @@ def show(result: PairResult, console: Console) -> None:
     for letter, names in (("A", result.only_a), ("B", result.only_b)):
         for name in names:
             console.print(Text.assemble((name, "bold"), f": only in {letter}"), soft_wrap=True)
-    console.print(Text(sentence(result), style="bold"), soft_wrap=True)
+    console.print(Text(summary(result), style="bold"), soft_wrap=True)
 
 
-def sentence(result: PairResult) -> str:
-    """Return the outcome in a sentence."""
+def summary(result: PairResult) -> str:
+    """Return the result in one sentence."""
     counts = Counter(point.verdict for point in result.points)
     if len(result.points) == 1:
         (point,) = result.points
@@ -73,20 +71,20 @@ def sentence(result: PairResult) -> str:
             ends = sorted((abs(point.speed.low - 1), abs(point.speed.high - 1)))
             return f"B is {point.verdict} than A by {change} ({percent(ends[0])} to {percent(ends[1])})."
         if point.speed and point.verdict == "same":
-            return f"B is as fast as A: they differ by {percent(farthest(point.speed))} at most."
-    told = [f"{counts[verdict]} {verdict}" for verdict in get_args(PairVerdict) if counts[verdict]]
-    return f"B against A: {', '.join(told)}."
+            return f"B is as fast as A, within {percent(farthest(point.speed))}."
+    listed = [f"{counts[verdict]} {verdict}" for verdict in get_args(PairVerdict) if counts[verdict]]
+    return f"B compared with A: {', '.join(listed)}."
 
 
 def _notes(point: PointResult) -> Iterator[str]:
     if point.reason:
         yield point.reason
     if point.disturbed:
-        yield f"{point.disturbed} of {2 * len(point.ratios)} measurements were disturbed; neighbours suffer alike"
+        yield f"{point.disturbed} of {2 * len(point.ratios)} measurements are noisy; noise affects both sides alike"
 
 
 def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> ResultDocument:
-    """Return each point of a pair; one of `slower` has failed, and so has what was not measured."""
+    """Return a document with a row for each point; points of `slower` and points not measured are `failed`."""
     facts = {"a": result.a.model_dump(), "b": result.b.model_dump(), "status": result.status}
     rows = []
     for point in result.points:
@@ -103,7 +101,7 @@ def document_of_pair(result: PairResult, slower: Sequence[PointResult]) -> Resul
             "disturbed": point.disturbed,
         }
         failed = point in slower or point.verdict == "not measured"
-        outcome: RowOutcome = "failed" if failed else "skipped" if point.verdict == "cannot tell" else "passed"
+        outcome: RowOutcome = "failed" if failed else "skipped" if point.verdict == "inconclusive" else "passed"
         rows.append(DocumentRow(point.point, values, outcome, point.reason or ("a regression" if failed else "")))
     columns = (
         Column("point", ("{name}",)),

@@ -1,4 +1,4 @@
-"""One of the two sides: what a word and its settings on the command line mean, and the command that starts it."""
+"""Side of a pair: its interpreter or image and its settings from the command line, and the command that starts it."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from accelbench.profiling.records.point import Device, Point
 
 SERVER = "accelbench.pair.server"
 THIS = "."
-"""The word for the Python that runs this command."""
+"""Argument that stands for the Python that runs this command."""
 ENVIRONMENT = "env:"
 
 
 @dataclass(frozen=True)
 class PairSide:
-    """Interpreter or image, and the settings under which it measures."""
+    """Interpreter or image of a side, with its settings."""
 
     name: str
-    """The letter A or B."""
+    """`A` or `B`."""
     word: str
-    """The word that the user wrote."""
+    """Interpreter, environment or image as given on the command line."""
     settings: tuple[str, ...] = ()
-    """The settings as the user wrote them."""
+    """Settings as given on the command line."""
     backend: str | None = None
-    """The framework under Keras that the settings ask for."""
+    """Keras backend from the settings."""
     choices: tuple[Choice, ...] = ()
-    """The values of axes that the settings ask for."""
+    """Values of axes from the settings."""
     variables: dict[str, str] = field(default_factory=dict)
-    """The environment variables that the settings ask for."""
+    """Environment variables from the settings."""
 
     @classmethod
     def parse(cls, name: str, word: str, settings: Sequence[str]) -> PairSide:
-        """Read `backend=jax`, `impl=numba`, `matmul.impl=numba` and `env:NAME=VALUE`; UserError for anything else."""
+        """Parse `backend=jax`, `impl=numba`, `matmul.impl=numba`, `env:NAME=VALUE`; raise UserError for others."""
         backend: str | None = None
         choices: list[Choice] = []
         variables: dict[str, str] = {}
@@ -48,56 +48,56 @@ class PairSide:
             key, equals, value = setting.partition("=")
             if not equals or not key.removeprefix(ENVIRONMENT) or not (value or key.startswith(ENVIRONMENT)):
                 raise UserError(
-                    f"{option} is not understood: write backend=NAME, AXIS=VALUE or {ENVIRONMENT}NAME=VALUE"
+                    f"{option}: invalid setting (expected backend=NAME, AXIS=VALUE or {ENVIRONMENT}NAME=VALUE)"
                 )
             if key.startswith(ENVIRONMENT):
                 variables[key.removeprefix(ENVIRONMENT)] = value
             elif key == "backend":
                 backend = value
             elif "," in value:
-                raise UserError(f"{option}: a side has one value of an axis; --param gives several to both sides")
+                raise UserError(f"{option}: expected a single value; several values, for both sides, need --param")
             else:
                 choices.append(Choice.parse(setting))
         side = cls(name, word, tuple(settings), backend, tuple(choices), variables)
-        side.command("cpu")  # a word that means nothing is refused here
+        side.command("cpu")  # raises UserError for an invalid interpreter or image
         return side
 
     def __str__(self) -> str:
         return " ".join((self.word, *self.settings))
 
     def command(self, device: Device) -> list[str]:
-        """Return the command that starts this side; UserError where the word means nothing on this machine."""
+        """Return the command that starts this side; raise UserError if its interpreter or image is not found."""
         try:
             if is_image(self.word):
                 return in_image(self.word, ("python", "-m", SERVER), self.variables, device)
-            # Without the modules of the current folder, in this Python and in another that has accelbench installed.
+            # Neither interpreter imports modules from the current directory (-P).
             return module_command(SERVER) if self.word == THIS else [_interpreter(self.word), "-P", "-m", SERVER]
         except UserError as error:
             raise UserError(f"{self.name}: {error}") from None
 
     def sets(self, point: Point, axis: str) -> bool:
-        """Return whether this side's settings choose the value of that axis of the point."""
+        """Return whether this side's settings fix the value of the point's axis."""
         return any(choice.axis == axis and choice.benchmark in (None, point.benchmark) for choice in self.choices)
 
 
 def common_name(point: Point, sides: Sequence[PairSide]) -> str:
-    """Return the point's name without what any of the sides sets: the same for the two points of a pair."""
+    """Return the point's name without the axes and backend set by a side: the same for both points of a pair."""
     params = {axis: value for axis, value in point.params.items() if not any(s.sets(point, axis) for s in sides)}
     backend = None if any(side.backend for side in sides) else point.backend
     return str(Point(point.benchmark, point.device, params, backend))
 
 
 def _interpreter(word: str) -> str:
-    """Return the path of the Python that is meant, its symbolic link kept: it tells an environment from another."""
+    """Return the absolute path of the interpreter; symbolic links are kept, as they identify virtual environments."""
     path = Path(word)
     if path.is_dir():
         path = path / "bin" / "python"
         if not path.exists():
-            raise UserError(f"{word} is no environment of Python: it has no bin/python")
+            raise UserError(f"{word} is not a Python environment: it has no bin/python")
     found = shutil.which(path)
     if found is None:
         raise UserError(
-            f"{word!r} is neither '.' (this Python), nor a Python or an environment's folder, nor docker:IMAGE, "
-            f"podman:IMAGE or FILE{SIF}"
+            f"{word!r} not found (expected '.' for this Python, another Python or its environment, docker:IMAGE, "
+            f"podman:IMAGE or FILE{SIF})"
         )
     return os.path.abspath(found)

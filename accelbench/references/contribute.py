@@ -1,4 +1,4 @@
-"""Results of a run as references: written to `references.toml` next to the runs, for later runs on such a machine."""
+"""Results of a run as references for later runs, written to `references.toml` next to the runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAD = "# Results of this machine, written by 'accelbench contribute RUN'; later
 
 
 def references_of(info: RunInfo, records: Iterable[Record]) -> Iterator[Reference]:
-    """Yield a reference for each measured rate without disturbances."""
+    """Yield a reference for each measured rate that is not noisy."""
     environment = info.environment
     for record in records:
         found, device = record.rate_interval(), record.point.device
@@ -29,6 +29,7 @@ def references_of(info: RunInfo, records: Iterable[Record]) -> Iterator[Referenc
             yield Reference(
                 device=re.escape(name),
                 kind=kind,
+                vendor=environment.gpus[0].vendor if device == "gpu" else None,
                 cpus=environment.cpu.usable if device == "cpu" else None,
                 benchmark=record.point.benchmark,
                 backend=record.point.backend,
@@ -44,12 +45,14 @@ def references_of(info: RunInfo, records: Iterable[Record]) -> Iterator[Referenc
 def contribute(info: RunInfo, records: Iterable[Record], folder: Path) -> tuple[Path, int]:
     """Write the run's references to the file in `folder`; return its path and the number of references of this run.
 
-    References of other runs are kept. Raises UserError for an invalid file.
+    References of other runs are kept, and an unchanged file is not written. Raises UserError for an invalid file.
     """
+    path, before = folder / OWN, list(own(folder))
     new = list(references_of(info, records))
-    kept = [reference for reference in own(folder) if reference.source != _source(info)]
+    kept = [reference for reference in before if reference.source != _source(info)]
     text = HEAD + "\n".join(["", *map(_table, (*kept, *new))])
-    path = write_atomically(folder / OWN, lambda path: path.write_text(text, encoding="utf-8"))
+    if [*kept, *new] != before:
+        write_atomically(path, lambda path: path.write_text(text, encoding="utf-8"))
     return path, len(new)
 
 
@@ -61,7 +64,7 @@ def _how(info: RunInfo, record: Record) -> str:
     environment, clock = info.environment, observed_clock(record)
     driver = environment.cuda.driver if environment.cuda and record.point.device == "gpu" else None
     rounds = len(record.rounds) or 1
-    parts = [f"accelbench {environment.software.accelbench}", f"{rounds} fresh process{'es' * (rounds > 1)}"]
+    parts = [f"accelbench {environment.software.accelbench}", f"{rounds} process{'es' * (rounds > 1)}"]
     if driver:
         parts.append(f"driver {driver}")
     if clock:

@@ -1,7 +1,7 @@
 """References: published results, and earlier results of this machine, read from `references.toml`.
 
-A reference applies to points of the same benchmark on a device of the same name. Axes that it does not name may have
-any value; its text states the conditions of the measurement.
+A reference applies to points of the same benchmark on a device with the same name. Axes without a stated value may have
+any value; `how` states the conditions of the measurement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from accelbench.errors import UserError
+from accelbench.errors import UserError, reason_of
 from accelbench.profiling.files import read_toml
 from accelbench.profiling.machine.vendor_peaks import PREFIXES
 from accelbench.profiling.records.environment import Environment
@@ -24,43 +24,45 @@ from accelbench.profiling.records.point import Point, Scalar
 from accelbench.profiling.records.stored import Positive, Stored, first_fault
 
 OWN = "references.toml"
-"""The file beside the stored runs, which has what `accelbench contribute` wrote."""
+"""File next to the stored runs, written by `accelbench contribute`."""
 ReferenceDevice = Literal["cpu", "gpu"]
-"""The kinds of device of which figures are published."""
+"""Kind of a reference's device."""
 Date = Annotated[str, Field(pattern=r"^20\d\d(-\d\d(-\d\d)?)?$")]
-"""A year, a month (`2024-07`) or a day."""
+"""Year, month (`2024-07`) or day."""
 
 
 class Reference(Stored):
-    """One figure of `references.toml`."""
+    """Entry of `references.toml`."""
 
     device: str
-    """A regular expression for the whole name of the card as the driver gives it, less the vendor's prefixes; or for
-    that of the CPU."""
+    """Regular expression for the full name of the CPU, or of the GPU as the driver reports it, without the vendor's
+    prefixes."""
     kind: ReferenceDevice
+    vendor: str | None = None
+    """Vendor of the GPU; None for NVIDIA."""
     cpus: int | None = Field(default=None, gt=0)
-    """The CPUs that it was measured on, of a CPU: fewer or more of them are another machine."""
+    """Number of logical CPUs, for a CPU; it must be equal."""
     sockets: int | None = Field(default=None, gt=0)
-    """The sockets of a whole machine that it was measured on, of a CPU."""
+    """Number of sockets, for a CPU; all CPUs of the machine must be usable."""
     benchmark: str
     backend: str | None = None
-    """The framework of a training; none where any will do."""
+    """Framework of a training workload; none for any."""
     axes: dict[str, tuple[Scalar, ...]] = {}
-    """The values that these axes of a point may have."""
+    """Allowed values by axis."""
     at_least: dict[str, int] = {}
-    """The least values of axes that are sizes."""
+    """Minimum values by axis, for sizes."""
     value: Positive
     unit: str
-    """The unit of the value: `FLOP/s`, `B/s`, `images/s`."""
+    """Unit of the value: `FLOP/s`, `B/s`, `images/s`."""
     how: str
-    """The shape, batch, clock and software that it was measured with, in words."""
+    """Conditions of the measurement (shape, batch size, clock, software), as text."""
     date: Date | None = None
-    """When it was measured or published; none where nobody says."""
+    """Date of measurement or publication; none if unknown."""
     source: str
-    """The address at which it can be read, of a published one; else the run."""
+    """URL of a published reference, or the run of an own one."""
 
     def is_of(self, point: Point, unit: str) -> bool:
-        """Tell whether a point measures what the reference does, on whichever device of its kind."""
+        """Return whether the point measures the same work on the same kind of device."""
         values = point.values
         return (
             (self.benchmark, self.kind, self.unit) == (point.benchmark, point.device, unit)
@@ -70,18 +72,20 @@ class Reference(Stored):
         )
 
     def is_on(self, environment: Environment) -> bool:
-        """Tell whether it was measured on such a device as this machine has."""
+        """Return whether the machine has the reference's device."""
         name, cpu = device_name(environment, self.kind), environment.cpu
         if name is None or not re.fullmatch(self.device, name):
             return False
         whole = self.sockets is None or (cpu.sockets == self.sockets and cpu.usable == cpu.logical)
-        return self.kind == "gpu" or (whole and self.cpus in (None, cpu.usable))
+        if self.kind == "gpu":
+            return environment.gpus[0].vendor == (self.vendor or "nvidia")
+        return whole and self.cpus in (None, cpu.usable)
 
 
 def device_name(environment: Environment, kind: ReferenceDevice) -> str | None:
-    """Return what references call the CPU, or the GPUs; None for GPUs of several kinds, for parts of one, and for none.
+    """Return the name of the CPU or GPUs in references: for GPUs, the driver's name without the vendor's prefixes.
 
-    It is the driver's name of the card less the vendor's prefixes.
+    None without GPUs, with different GPUs, and for MIG instances.
     """
     if kind == "cpu":
         return environment.cpu.model
@@ -99,15 +103,15 @@ def _at_least(value: Scalar | None, least: int) -> bool:
 
 @cache
 def published() -> tuple[Reference, ...]:
-    """Return every figure of the table that comes with accelbench."""
+    """Return the references that accelbench includes."""
     text = (files("accelbench.references") / "references.toml").read_text(encoding="utf-8")
     return _parsed(tomllib.loads(text), "references.toml")
 
 
 def own(folder: Path) -> tuple[Reference, ...]:
-    """Return the figures of the file beside the runs in this folder, none where there is none.
+    """Return the references of the file in the runs' directory `folder`, none without a file.
 
-    Raises UserError for one that is not understood.
+    Raises UserError for an invalid file.
     """
     path = folder / OWN
     try:
@@ -115,8 +119,8 @@ def own(folder: Path) -> tuple[Reference, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    # The name of a device in such a file is literal: a regular expression of somebody else may take for ever.
+        raise UserError(f"{path} cannot be read: {reason_of(error)}") from None
+    # Device names in this file are literal: an untrusted regular expression may take exponential time.
     return tuple(
         reference.model_copy(update={"device": re.escape(_ESCAPED.sub(r"\1", reference.device))})
         for reference in _parsed(content, str(path))
@@ -129,4 +133,4 @@ def _parsed(content: Mapping[str, Any], name: str) -> tuple[Reference, ...]:
     except ValidationError as error:
         raise UserError(f"{name}: {first_fault(error)}") from None
     except TypeError as error:
-        raise UserError(f"{name} is no table of references: {error}") from None
+        raise UserError(f"{name}: expected [[reference]] tables: {error}") from None

@@ -1,4 +1,4 @@
-"""The report of a run, or of several, rebuilt from their stores alone: terminal table, page, CSV and Parquet."""
+"""Report of one or several stored runs: terminal table, HTML page, CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from accelbench.report.section import Run
 
 REPORTS = Path("reports")
-"""The folder of the reports of several runs, which belong into no run's own folder."""
+"""Directory of the reports of several runs."""
 
 
 def write_report(store: RunStore, run: Run | None = None) -> Path:
-    """Write `report.html`, `records.csv` and `records.parquet` into the run's folder; return the path of the first.
+    """Write `report.html`, `records.csv` and `records.parquet` into the run's directory; return the page's path.
 
-    `run` is what the store holds, where it has been read already.
+    `run` is the contents of the store, if they have been read already.
     """
     from accelbench.report.page import render_page
     from accelbench.report.section import Run
@@ -34,10 +34,10 @@ def write_report(store: RunStore, run: Run | None = None) -> Path:
 
 
 def write_joined_report(joined: Joined, out: Path | None = None) -> tuple[Path, Path]:
-    """Write the page of several runs and, beside it, their records as CSV; return the paths of both.
+    """Write the page of several runs and their records as CSV; return both paths.
 
-    `out` is the page, by default one under `reports` that is named after the runs, so that the same runs have the same
-    page. `UserError` for a place where it would change a run, and for a name that is no page's.
+    `out` is the path of the page. The default is a path under `reports` that depends only on the runs. Raises
+    `UserError` for a path inside a run's directory and for a suffix other than `.html`.
     """
     from accelbench.report.page import render_joined
     from accelbench.report.table import write_joined_table
@@ -52,13 +52,13 @@ def write_joined_report(joined: Joined, out: Path | None = None) -> tuple[Path, 
 
 
 def refuse_place(out: Path) -> None:
-    """Raise `UserError` where a page of several runs may not be written to that path."""
+    """Raise `UserError` if a page of several runs may not be written to that path."""
     if out.suffix != ".html":
-        raise UserError(f"--out {out} is no page: name it FILE.html; the CSV is written beside it as FILE.csv")
+        raise UserError(f"--out {out}: expected FILE.html (the CSV is written to FILE.csv)")
     if any((folder / "run.json").exists() for folder in out.absolute().parents):
-        raise UserError(f"--out {out} lies in the folder of a run, which a report of several leaves as it is")
+        raise UserError(f"--out {out} is in the directory of a run: choose a path outside of it")
 
 
 def _digest(joined: Joined) -> str:
-    """Return eight hex digits that stand for these runs in this order."""
+    """Return eight hex digits that identify these runs in this order."""
     return sha256("\n".join(run.info.run_id for run in joined.runs).encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""What a person wants to know first of a run: how fast the machine is, what holds it back, and can it be believed."""
+"""Summary of a run in three sentences: speed, bottleneck and confidence."""
 
 from __future__ import annotations
 
@@ -11,48 +11,63 @@ from accelbench.profiling.analysis.roofline import CONTRADICTED
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import UNITS, Bounded
 from accelbench.report.bottleneck_text import bottleneck_text
-from accelbench.report.causes import NOISY, NOISY_MARK
-from accelbench.report.rows import Row
+from accelbench.report.causes import BOUND, NOISY, NOISY_MARK
+from accelbench.report.rows import Row, is_diagnosis
 from accelbench.report.stored_run import ConfidenceLight, Run
 
 FIRST_TYPES = ("float32", "float64", "bfloat16", "float16")
-"""The types whose arithmetic is told first."""
-TYPES_TOLD, TRAININGS_TOLD, OTHERS_TOLD = 3, 3, 2
-"""The most types, trainings, and other kernels that the first sentence tells of one device."""
-CAUSES_TOLD = 3
-"""The most causes of noise that are named."""
+"""Dtypes that are listed first."""
+MAX_NAMED = 4
+"""Maximum number of benchmarks named on the command line that are listed."""
+MAX_DTYPES, MAX_TRAININGS, MAX_OTHERS = 3, 3, 2
+"""Maximum numbers of dtypes, training workloads and other kernels listed for one device."""
+MAX_CAUSES = 3
+"""Maximum number of causes of noise listed."""
 NEAR = 0.8
-"""The share of a ceiling from which on a kernel is near to it."""
+"""Minimum share of a ceiling at which a kernel counts as near it."""
 
 
 @dataclass(frozen=True)
 class RunSummary:
     """Summary of a run: speed, bottleneck and confidence."""
 
-    how_fast: str
-    holds_back: str
-    believe: str
+    speed: str
+    bottleneck: str
+    confidence: str
     light: ConfidenceLight
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
-        """Return each question with its answer."""
-        return (
-            ("How fast is it?", self.how_fast),
-            ("What holds it back?", self.holds_back),
-            ("Can I believe it?", self.believe),
-        )
+        """Return the headings with their texts."""
+        return ("Speed", self.speed), ("Bottleneck", self.bottleneck), ("Confidence", self.confidence)
 
 
 def answer(run: Run) -> RunSummary | None:
-    """Return the answers of a run; None where nothing was measured."""
+    """Return the summary of a run; None if nothing was measured."""
     if not run.rows:
         return None
-    return RunSummary(_how_fast(run.rows), " ".join(_holds_back(run.rows)), " ".join(_believe(run)), run.light)
+    return RunSummary(_speed(run), " ".join(_bottleneck(run.rows)), " ".join(_confidence(run)), run.light)
 
 
-def _how_fast(rows: Sequence[Row]) -> str:
-    """Return the best rates of arithmetic and of memory of each device, and those of trainings and of other work."""
+def _speed(run: Run) -> str:
+    """Return the best results of the run as text, benchmarks named on the command line first."""
+    named = [row for row in run.rows if run.info.suite is None and not row.record.ceiling]
+    rest = [row for row in run.rows if row not in named]
+    names = [*dict.fromkeys(row.record.point.benchmark for row in named)][:MAX_NAMED]
+    found = [_named([row for row in named if row.record.point.benchmark == name]) for name in names]
+    return " ".join([*found, *[f"Ceilings: {_of_devices(rest)}" if found else _of_devices(rest)] * bool(rest)])
+
+
+def _named(rows: Sequence[Row]) -> str:
+    """Return the highest rate, or the shortest time, of a benchmark's results as a sentence."""
+    best = max(rows, key=lambda row: (row.record.rate() or 0.0) * (-1 if row.record.figure == "time" else 1))
+    share = f", {percent(best.of_ceiling.value)} of the measured ceiling" if best.of_ceiling.value is not None else ""
+    which = f" ({best.point})" if len(rows) > 1 else ""
+    return f"{best.record.point.benchmark}: {_rate(best)}{share}{which}."
+
+
+def _of_devices(rows: Sequence[Row]) -> str:
+    """Return the best rates of each device as text: arithmetic, memory, training workloads and other kernels."""
     devices = dict.fromkeys(row.record.point.device for row in rows)
     return " ".join(_of_device(device, [r for r in rows if r.record.point.device == device]) for device in devices)
 
@@ -60,17 +75,17 @@ def _how_fast(rows: Sequence[Row]) -> str:
 def _of_device(device: str, rows: Sequence[Row]) -> str:
     kernels = [row for row in rows if not row.training]
     bounded = [row for row in kernels if row.record.bound.cores == "all"]
-    types = sorted({str(row.record.bound.dtype) for row in bounded if row.record.bound.figure == "flops"}, key=_rank)
-    computed = [(_fastest(bounded, "flops", dtype), f" in {dtype}") for dtype in types[:TYPES_TOLD]]
+    types = sorted({str(row.record.bound.dtype) for row in bounded if row.record.bound.metric == "flops"}, key=_rank)
+    computed = [(_fastest(bounded, "flops", dtype), f" in {dtype}") for dtype in types[:MAX_DTYPES]]
     moved = [(_fastest(bounded, "bytes", None), " of memory")]
     reached = [f"{_rate(row)}{of}" for row, of in computed + moved if row]
     trained = [f"{name} trains {_rate(row)}" for name, row in _best_by_name(rows, True).items()]
     unbounded = [row for row in kernels if row.record.figure == "items"]
     others = [f"{name} does {_rate(row)}" for name, row in _best_by_name(unbounded, False).items()]
     first = [f"{device.upper()}: {' and '.join([', '.join(reached[:-1])] * (len(reached) > 1) + reached[-1:])}"]
-    parts = first * bool(reached) + trained[:TRAININGS_TOLD] + others[:OTHERS_TOLD]
+    parts = first * bool(reached) + trained[:MAX_TRAININGS] + others[:MAX_OTHERS]
     if not parts:
-        return f"{device.upper()}: the tables below have {counted(len(rows), 'figure')}."
+        return f"{device.upper()}: {counted(len(rows), 'result')}, see the tables."
     return f"{'; '.join(parts)}."
 
 
@@ -78,20 +93,20 @@ def _rank(dtype: str) -> tuple[int, str]:
     return FIRST_TYPES.index(dtype) if dtype in FIRST_TYPES else len(FIRST_TYPES), dtype
 
 
-def _fastest(rows: Sequence[Row], figure: Bounded, dtype: str | None) -> Row | None:
-    """Return the row with the highest rate of such work; one that was not disturbed is preferred if it is near."""
+def _fastest(rows: Sequence[Row], metric: Bounded, dtype: str | None) -> Row | None:
+    """Return the row with the highest rate of the work; a slightly slower quiet row is preferred to a noisy one."""
 
     def rate(row: Row) -> float:
-        return row.record.rate(figure) or 0.0
+        return row.record.rate(metric) or 0.0
 
-    wanted = [row for row in rows if (row.record.bound.figure, row.record.bound.dtype) == (figure, dtype)]
+    wanted = [row for row in rows if (row.record.bound.metric, row.record.bound.dtype) == (metric, dtype)]
     highest = max(map(rate, wanted), default=0.0)
     near = [row for row in wanted if rate(row) and rate(row) * CONTRADICTED >= highest]
     return max(near, key=lambda row: (not row.disturbed, rate(row)), default=None)
 
 
 def _best_by_name(rows: Sequence[Row], trained: bool) -> dict[str, Row]:
-    """Return the row with the highest rate of each benchmark and backend, of trainings or of all others."""
+    """Return the row with the highest rate of each benchmark and backend, among training workloads or kernels."""
     found: dict[str, Row] = {}
     for row in rows:
         if row.training is trained and row.record.rate():
@@ -102,31 +117,39 @@ def _best_by_name(rows: Sequence[Row], trained: bool) -> dict[str, Row]:
     return found
 
 
+def _mark(row: Row, metric: Bounded | None) -> str:
+    """Return the prefix of a noisy rate or of a bound; the row's own reading has the sign of a bound already."""
+    if row.noisy:
+        return NOISY_MARK
+    return "" if row.record.point.backend or metric is None else row.record.bound_sign(metric)
+
+
 def _rate(row: Row) -> str:
-    """Return the row's rate without its interval; of a bounded kernel the rate of the figure that bounds it."""
-    figure, mark = row.record.bound.figure, NOISY_MARK * bool(row.disturbed)
-    if row.record.point.backend or figure is None:
-        return mark + row.reading.figure
-    return mark + read(row.record.rate(figure) or 0.0, UNITS[figure]).figure
+    """Return the row's rate without its interval; for a bounded kernel, the rate of the work that bounds it."""
+    metric = row.record.bound.metric
+    mark = _mark(row, metric)
+    if row.record.point.backend or metric is None:
+        return mark + row.reading.quantity
+    return mark + read(row.record.rate(metric) or 0.0, UNITS[metric]).quantity
 
 
-def _holds_back(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what bounds the trainings, and how near the kernels come to their ceilings."""
+def _bottleneck(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the bottlenecks of the training workloads, and the shares of the ceilings that the kernels reach."""
     trainings = [row.record for row in rows if row.training]
     by_verdict: dict[str | None, list[Record]] = {}
     for record in trainings:
         by_verdict.setdefault(bottleneck_text(record.profile) if record.profile else None, []).append(record)
-    for bound, those in sorted(by_verdict.items(), key=lambda item: -len(item[1])):
-        yield _bounded(bound, those, len(trainings))
-    beside = [row for row in rows if not row.training and not row.sets_ceiling]
-    known = [(row.of_ceiling.value, row) for row in beside if row.of_ceiling.value is not None]
+    for bound, records in sorted(by_verdict.items(), key=lambda item: -len(item[1])):
+        yield _bounded(bound, records, len(trainings))
+    kernels = [row for row in rows if not row.training and not row.sets_ceiling]
+    known = [(row.of_ceiling.value, row) for row in kernels if row.of_ceiling.value is not None]
     if known:
         least, row = min(known, key=lambda each: each[0])
         near = sum(share >= NEAR for share, _ in known)
         reach = f"{near} of {len(known)} kernels reach{'es' * (near == 1)}"
         of = f"{reach} {percent(NEAR)} or more of the measured ceiling"
         name = f"{row.record.point.benchmark} {row.point}".strip()
-        yield f"{of}; the furthest below it is {name}, with {percent(least)}."
+        yield f"{of}; the lowest is {name} with {percent(least)}."
     elif not trainings:
         reason = next((row.of_ceiling.reason for row in rows if row.of_ceiling.reason), "")
         if any(row.of_ceiling.noisy for row in rows):
@@ -134,43 +157,55 @@ def _holds_back(rows: Sequence[Row]) -> Iterator[str]:
         yield f"No share of a ceiling is known{': ' * bool(reason)}{reason}."
 
 
-def _bounded(bound: str | None, those: Sequence[Record], trainings: int) -> str:
-    """Return what bounds these of so many trainings, and what would help; or that nobody knows, and why."""
-    which = those[0].point.benchmark if trainings == 1 else f"{len(those)} of {trainings} trainings"
-    profile = those[0].profile
+def _bounded(bound: str | None, records: Sequence[Record], trainings: int) -> str:
+    """Return the common bottleneck of some of the `trainings` workloads with advice, or why it is unknown, as text."""
+    which = records[0].point.benchmark if trainings == 1 else f"{len(records)} of {trainings} training workloads"
+    profile = records[0].profile
     if profile is None:
-        return f"What bounds {which} was not profiled."
+        return f"The bottleneck of {which} is unknown: not profiled."
     found = profile.bottleneck
     if found.bound is None:
-        return f"The bottleneck of {which} is unknown: {found.reason or 'no reason was recorded'}."
-    helped = f": what would help is {found.help}" if found.help else ""
-    return f"{which} {'are' if len(those) > 1 else 'is'} {bound}{helped}."
+        return f"The bottleneck of {which} is unknown: {found.reason or 'no reason recorded'}."
+    advice = f". To speed it up: {found.help}" if found.help else ""
+    return f"{which} {'are' if len(records) > 1 else 'is'} {bound}{advice}."
 
 
-def _believe(run: Run) -> Iterator[str]:
-    """Yield whether figures may be other ones tomorrow."""
+def _confidence(run: Run) -> Iterator[str]:
+    """Yield sentences on failures, noise, and results from a single process."""
     counts = run.counts
     if counts.failed:
-        yield f"Not all: {counted(counts.failed, 'point')} failed, and have no figure."
+        yield f"Incomplete: {counted(counts.failed, 'point')} failed."
+    if counts.noisy:
+        yield f"Low confidence in {counts.noisy} of {counts.measured} results (noisy: {'; '.join(_reasons(run))})."
+    if counts.bounds:
+        are = "are only bounds" if counts.bounds > 1 else "is only a bound"
+        yield f"{counts.bounds} of {counts.measured} results {are}: {'; '.join(_reasons_of_bounds(run))}."
     if counts.disturbed:
-        are = "is" if counts.disturbed == 1 else "are"
-        reasons = "; ".join(_reasons(run))
-        yield f"Low confidence: {counts.disturbed} of {counts.measured} results {are} noisy: {reasons}."
-        yield "Repeat them on a quieter machine (see 'accelbench doctor')."
+        longer = ", or for longer (--patience)" * bool(counts.bounds)
+        yield f"Repeat them on a quieter machine (see 'accelbench doctor'){longer}."
     elif not counts.failed:
-        alone = sum(len(row.record.rounds) <= 1 for row in run.rows)
-        whole = f"Yes: nothing was seen to disturb {counted(counts.measured, 'point')}, and every answer was verified."
-        rest = f"{alone} figure{'s rest' if alone > 1 else ' rests'} on one process"
-        yield whole if not alone else f"{whole} {rest}: a fresh one may differ by some per cent."
+        single = sum(len(row.record.rounds) <= 1 for row in run.rows)
+        verified = "" if is_diagnosis(run.info) else ", and all results are verified"
+        yield f"High: no noise was observed at {counted(counts.measured, 'point')}{verified}."
+        if single:
+            are = f"{single} results are" if single > 1 else "1 result is"
+            yield f"{are} from a single process: another process may differ by a few per cent (use --rounds 5)."
+    if run.below_best:
+        yield f"{run.below_best}."
     if run.ceilings_from:
         yield f"T{run.ceilings_from[1:]}."
 
 
+def _reasons_of_bounds(run: Run) -> list[str]:
+    """Return the causes of bounds."""
+    return [cause.sentence for cause in run.causes if cause.word == BOUND][:MAX_CAUSES]
+
+
 def _reasons(run: Run) -> Iterator[str]:
-    """Yield what disturbed the results, each cause with their number where it did not disturb all the noisy ones."""
+    """Yield the causes of noise, each with its number of results unless it affects all noisy ones."""
     found = [cause for cause in run.causes if cause.word == NOISY]
     courses = Counter(row.course.kind for row in run.rows if row.course.kind != "steady")
-    for reason, count in [*((cause.sentence, len(cause.rows)) for cause in found[:CAUSES_TOLD]), *courses.items()]:
-        yield reason if count == run.counts.disturbed else f"{reason} ({counted(count, 'result')})"
-    if (more := len(found) - CAUSES_TOLD) > 0:
+    for reason, count in [*((cause.sentence, len(cause.rows)) for cause in found[:MAX_CAUSES]), *courses.items()]:
+        yield reason if count == run.counts.noisy else f"{reason} ({counted(count, 'result')})"
+    if (more := len(found) - MAX_CAUSES) > 0:
         yield f"{more} more causes" if more > 1 else "1 more cause"

@@ -1,4 +1,4 @@
-"""The bottleneck of a profile as text: light enough for the terminal, which loads no drawing library for it."""
+"""Bottleneck of a profile as text, without an import of drawing libraries."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from accelbench.profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
 SHARES, NEGLIGIBLE = 3, 0.005
-"""The most shares that stand beside a bottleneck, and the share that rounds to nothing and is left out."""
+"""Maximum number of shares printed with a bottleneck, and the minimum share that is printed."""
 
 
 def bottleneck_text(profile: Profile) -> str:
-    """Return the bottleneck, `device-bound`, or `device-bound and input-bound`, or that it is unknown."""
+    """Return the bottleneck as text: `device-bound`, `device-bound and input-bound` or `bottleneck unknown`."""
     found = profile.bottleneck
     return " and ".join([found.bound, *found.beside]) if found.bound else UNKNOWN_BOUND
 
@@ -26,12 +26,12 @@ def bottleneck_in_short(profile: Profile) -> str:
 
 
 def bottleneck_line(profile: Profile) -> str:
-    """Return the bottleneck in a line, `device-bound: device 99 %, dispatch 1 %`, or why it is unknown."""
+    """Return the bottleneck with its shares, `device-bound: device 99 %, dispatch 1 %`, or the reason if unknown."""
     found = profile.bottleneck
     if found.bound is None:
-        return f"{UNKNOWN_BOUND}: {found.reason or 'no reason was recorded'}"
+        return f"{UNKNOWN_BOUND}: {found.reason or 'no reason recorded'}"
     if found.bound == "cpu-quota-bound":
-        # The quota comes before all shares, and is none of them.
+        # The CPU quota overrides the shares, and is not one of them.
         return f"{found.bound}: {found.quota_text or ''}"
     largest = sorted(found.shares.items(), key=itemgetter(1), reverse=True)[:SHARES]
     shares = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in largest if share >= NEGLIGIBLE)
@@ -40,6 +40,6 @@ def bottleneck_line(profile: Profile) -> str:
 
 
 def shares_text(profile: Profile) -> str:
-    """Return all shares of the mean step, as a hint to the bottleneck."""
+    """Return all shares of the mean step as a tooltip."""
     shares = ", ".join(f"{cause} {percent(share)}" for cause, share in profile.bottleneck.shares.items())
     return shares or bottleneck_line(profile)

@@ -1,4 +1,4 @@
-"""The causes of flags: each sentence once for all the results that it is about, with the ranges of its numbers."""
+"""Causes of flags: equal sentences of several results are merged, and their numbers become ranges."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from accelbench.report.rows import Row
 
 NOISY = "noisy"
-"""The flag of a result that something disturbed while it was measured."""
+"""Flag of a noisy result."""
+BOUND = "bound"
+"""Flag of a bound."""
 NOISY_MARK = "~"
-"""The mark at the figure of a noisy result."""
+"""Prefix of a noisy result."""
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?")
 
 
@@ -20,15 +22,15 @@ class FlagCause:
     """Cause of flags, with the affected points."""
 
     word: str
-    """The flag."""
+    """Flag."""
     sentence: str
-    """The reason, whose numbers are ranges over the results: `other processes used 0.6–0.9 of 2 CPUs`."""
+    """Reason, with numbers as ranges over the results: `other processes used 0.6–0.9 of 2 CPUs`."""
     rows: tuple[Row, ...]
-    """The flagged results."""
+    """Flagged results."""
 
 
 def causes(rows: Iterable[Row]) -> list[FlagCause]:
-    """Return the causes of all flags, by flag, those of the most results first."""
+    """Return the causes of all flags, grouped by flag, the most frequent first."""
     found: dict[str, dict[str, list[tuple[Row, int | None, str]]]] = {}
     for row in rows:
         for flag in row.flags:
@@ -40,7 +42,7 @@ def causes(rows: Iterable[Row]) -> list[FlagCause]:
 
 
 def _sentences(row: Row) -> Sequence[tuple[int | None, str]]:
-    """Return the round and the sentence of each disturbance."""
+    """Return the repetition and the sentence of each cause of noise."""
     of_rounds = [(part.number, sentence) for part in row.record.rounds for sentence in part.noise]
     return of_rounds or [(None, sentence) for sentence in row.record.noise]
 
@@ -50,12 +52,12 @@ def _cause(word: str, alike: Sequence[tuple[Row, int | None, str]]) -> FlagCause
     hit = {number for _, number, _ in alike if number is not None}
     all_rounds = {part.number for row in rows.values() for part in row.record.rounds}
     *others, last = map(str, sorted(hit)) if hit and hit < all_rounds else [""]
-    where = f" in rounds {', '.join(others)} and {last}" if others else f" in round {last}" if last else ""
+    where = f" in repetitions {', '.join(others)} and {last}" if others else f" in repetition {last}" if last else ""
     return FlagCause(word, _with_ranges([sentence for _, _, sentence in alike]) + where, tuple(rows.values()))
 
 
 def _with_ranges(sentences: Sequence[str]) -> str:
-    """Return sentences that differ in their numbers as one."""
+    """Merge sentences that differ only in their numbers."""
     numbers = zip(*(_NUMBER.findall(sentence) for sentence in sentences), strict=True)
     ranges = ((min(each, key=float), max(each, key=float)) for each in numbers)
     texts = (low if float(low) == float(high) else f"{low}–{high}" for low, high in ranges)

@@ -1,4 +1,4 @@
-"""Training curves: the qualities of a trained model over its epochs."""
+"""Training curves: quality metrics of a model over the epochs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from accelbench.profiling.records.record import Record
-from accelbench.report.svg import SERIES, WIDTH, inline_svg, plot_style, tell
+from accelbench.report.svg import SERIES, WIDTH, add_tooltips, inline_svg, plot_style
 
 FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
-"""The curves of a training that are drawn before any others, then what was evaluated on held-out data."""
+"""Curves that are drawn first, followed by curves with held-out data."""
 CURVES = 4
-"""The most curves in one drawing of a training."""
-MARKS_TOLD = 40
-"""The most epochs of a training whose values the pointer tells: the page stays small."""
+"""Maximum number of curves in one drawing."""
+MAX_TOOLTIPS = 40
+"""Maximum number of epochs with a tooltip for each, which limits the size of the page."""
 MOST_TICKS = 6
-"""The most epochs that are labelled on an axis."""
+"""Maximum number of labelled epochs on the axis."""
 
 
 def _curve_rank(base: str, curves: Collection[str]) -> int:
@@ -30,7 +30,7 @@ def _curve_rank(base: str, curves: Collection[str]) -> int:
 
 
 def training_curves(record: Record, name: str) -> Markup | None:
-    """Draw a panel per quality over the epochs, for training data and held-out data (`val_`); None if there is none."""
+    """Draw a panel per metric over the epochs, for training and held-out data (`val_`); return None without curves."""
     bases = list(dict.fromkeys(key.removeprefix("val_") for key in record.curves))
     bases = sorted(bases, key=lambda base: _curve_rank(base, record.curves))[:CURVES]
     if not bases:
@@ -47,11 +47,11 @@ def training_curves(record: Record, name: str) -> Markup | None:
                     color = SERIES[0] if key == base else SERIES[1]
                     (line,) = axes.plot(epochs, values, style, color=color, label=label, markersize=3, linewidth=1.6)
                     marks = [f"epoch {epoch}, {value:.4g}" for epoch, value in zip(epochs, values, strict=True)]
-                    tell(line, label, marks if len(marks) <= MARKS_TOLD else ())
+                    add_tooltips(line, label, marks if len(marks) <= MAX_TOOLTIPS else ())
             axes.set_title(re.sub("_s$", " in s", base).replace("_", " "), fontsize=9.5, loc="left")
             axes.set_xlabel("epoch")
             count = max(len(record.curves.get(key) or ()) for key in (base, f"val_{base}"))
-            few = FixedLocator(range(1, count + 1))  # of one epoch, fractions would be printed over each other
+            few = FixedLocator(range(1, count + 1))  # avoids fractional epochs
             axes.xaxis.set_major_locator(few if count <= MOST_TICKS else MaxNLocator(MOST_TICKS, integer=True))
             if count == 1:
                 axes.set_xlim(0.5, 1.5)

@@ -1,4 +1,4 @@
-"""The host's part of a profile as the report says it: where its time went, its threads, what the kernel counted."""
+"""Host part of a profile in the report: shares of the time, threads, and counters of the operating system."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from accelbench.profiling.text import format_bytes
 
 THREADS, HOLDERS = 12, 4
 FEW_CORES = 8
-"""The most cores that are named one by one."""
+"""Maximum number of cores that are listed individually."""
 LEAST_SHARE = 0.005
-"""The least share of a thread's time for a kind of work to be named."""
+"""Minimum share of a thread's time for a category to be listed."""
 MAX_NAME = 60
 
 CATEGORY_NAMES: Mapping[Category, str] = {
-    "dispatch": "dispatch: Python that leads up to the framework",
-    "input": "input: making data, or waiting for it",
-    "runtime": "runtime: the framework's own work",
-    "kernels": "kernels: BLAS and other loops over arrays",
-    "waiting": "waiting: for the device, or for nothing",
-    "other": "other: what no rule names",
+    "dispatch": "dispatch: Python code that calls the framework",
+    "input": "input: producing data, or waiting for it",
+    "runtime": "runtime: the framework's own code",
+    "kernels": "kernels: BLAS and other array operations",
+    "waiting": "waiting: for the device, or idle",
+    "other": "other: not classified",
 }
 
 
 @dataclass(frozen=True)
 class ShareLine:
-    """A kind of work, and its share of the step thread's wall time and of the CPU time."""
+    """Category of work with its shares of the step thread's wall time and of all threads' CPU time."""
 
     name: str
     wall: float | None
@@ -47,20 +47,20 @@ class ThreadLine:
 
 @dataclass(frozen=True)
 class HostPart:
-    """A host profile as the page shows it."""
+    """Host profile as texts for the page."""
 
     shares: tuple[ShareLine, ...]
-    """The share of each kind of work; empty where neither is known, and the reason is among what is missing."""
+    """Shares by category; empty if unknown (the profile's `missing` has the reason)."""
     facts: tuple[LabelledValue, ...]
     threads: tuple[ThreadLine, ...]
     more_threads: int
     counters: tuple[LabelledValue, ...]
     cores: tuple[tuple[int, float], ...]
-    """Each core with the percentage of the time in which it was busy."""
+    """Utilisation of each core in percent."""
 
 
 def host_part(host: HostProfile) -> HostPart:
-    """Return the host profile in words and numbers."""
+    """Return the host profile as texts."""
     threads = sorted(host.threads, key=lambda thread: thread.cpu_s, reverse=True)
     wall, cpu = host.step_thread, host.cpu
     lines = [
@@ -82,17 +82,17 @@ def host_part(host: HostProfile) -> HostPart:
 
 
 def named(text: str) -> str:
-    """Return a name of a record as a table has room for it: on one line, clipped, without control characters."""
+    """Return a recorded name for a table: on one line, clipped, without control characters."""
     return clip(text, MAX_NAME)
 
 
 def _facts(host: HostProfile) -> Iterable[LabelledValue]:
-    yield LabelledValue("the interpreter's lock (GIL)", _gil(host), "py-spy looked for its holders too rarely")
+    yield LabelledValue("interpreter lock (GIL)", _gil(host), "too few samples of py-spy")
     makers = None if host.data_makers is None else f"{digits(host.data_makers, 2)} on average"
-    yield LabelledValue("other threads making data", makers, "py-spy looked at the threads too rarely")
-    yield LabelledValue("py-spy's cost", _cost(host.sampling), "py-spy took no samples")
+    yield LabelledValue("other threads producing data", makers, "too few samples of py-spy")
+    yield LabelledValue("overhead of py-spy", _cost(host.sampling), "py-spy took no samples")
     slower = None if host.overhead is None else f"longer by {host.overhead.sentence()}"
-    yield LabelledValue("steps that it watched", slower, "no window of py-spy had steps on both sides")
+    yield LabelledValue("steps during sampling", slower, "no sampling window had steps before and after it")
 
 
 def _gil(host: HostProfile) -> str | None:
@@ -109,8 +109,8 @@ def _cost(sampling: Sampling) -> str | None:
     looks = sum(window.looks for window in sampling.windows)
     windows = counted(len(sampling.windows), "window")
     return (
-        f"about {percent(sampling.cost)} of the time, of {percent(sampling.budget)} allowed; "
-        f"{looks:,} looks in {windows}, over {seconds(sampling.elapsed_s)}"
+        f"about {percent(sampling.cost)} of the time (limit {percent(sampling.budget)}); "
+        f"{looks:,} samples in {windows}, over {seconds(sampling.elapsed_s)}"
     )
 
 
@@ -127,7 +127,7 @@ def _thread(thread: ThreadShare) -> ThreadLine:
 
 def _counters(counters: HostCounters) -> Iterable[LabelledValue]:
     def fact(label: str, field: str, text: str | None) -> LabelledValue:
-        return LabelledValue(label, text, counters.unknown.get(field, "it was not read") if text is None else None)
+        return LabelledValue(label, text, counters.unknown.get(field, "not read") if text is None else None)
 
     elapsed = counters.elapsed_s
     yield fact("busy cores", "core_utilisation", _cores(counters.core_utilisation))
@@ -136,19 +136,19 @@ def _counters(counters: HostCounters) -> Iterable[LabelledValue]:
     yield fact(
         "CPU time of the process", "cpu_s", None if cpu is None else f"{seconds(cpu)} in {seconds(elapsed)}{used}"
     )
-    wanted = f", {percent(wait / (wait + cpu))} of the time they wanted one" if wait and cpu else ""
-    yield fact("threads waited for a free core", "run_queue_wait_s", None if wait is None else seconds(wait) + wanted)
-    yield fact("switches, voluntary", "voluntary_switches", _rate(counters.voluntary_switches, elapsed))
-    yield fact("switches, forced", "involuntary_switches", _rate(counters.involuntary_switches, elapsed))
+    share = f", {percent(wait / (wait + cpu))} of the runnable time" if wait and cpu else ""
+    yield fact("waiting for a CPU", "run_queue_wait_s", None if wait is None else seconds(wait) + share)
+    yield fact("context switches, voluntary", "voluntary_switches", _rate(counters.voluntary_switches, elapsed))
+    yield fact("context switches, involuntary", "involuntary_switches", _rate(counters.involuntary_switches, elapsed))
     steal = counters.steal_s
-    yield fact("stolen by the hypervisor", "steal_s", None if steal is None else seconds(steal))
+    yield fact("steal time (hypervisor)", "steal_s", None if steal is None else seconds(steal))
     throttled, periods = counters.throttled_s, counters.throttled_periods
     known = throttled is not None and periods is not None
     text = f"{seconds(throttled or 0.0)} in {periods:,} periods" if known and periods else "never" if known else None
-    yield fact("stopped by the CPU quota", "throttled_periods", text)
+    yield fact("throttled by the CPU quota", "throttled_periods", text)
     yield fact("page faults, minor", "minor_faults", _rate(counters.minor_faults, elapsed))
     yield fact("page faults, major", "major_faults", _rate(counters.major_faults, elapsed))
-    yield fact("largest resident set", "rss_peak_bytes", _size(counters.rss_peak_bytes))
+    yield fact("peak resident set size", "rss_peak_bytes", _size(counters.rss_peak_bytes))
     yield fact("disk, read", "disk_read_bytes", _size(counters.disk_read_bytes))
     yield fact("disk, written", "disk_written_bytes", _size(counters.disk_written_bytes))
     yield fact("network, received", "network_received_bytes", _size(counters.network_received_bytes))

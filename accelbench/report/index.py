@@ -1,4 +1,4 @@
-"""All stored runs in one list: the table of `accelbench runs`, and the page `index.html` beside them."""
+"""List of stored runs: the table of `accelbench runs`, and the page `index.html`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from accelbench.report.stored_run import LIGHT_STYLES, Run
 
 
 def read_runs(stores: Sequence[RunStore]) -> tuple[list[Run], list[str]]:
-    """Return the runs, the newest first, and what could not be read."""
+    """Return the runs, newest first, and a message for each unreadable one."""
     runs, damaged = [], []
     for store in stores:
         try:
@@ -28,21 +28,21 @@ def read_runs(stores: Sequence[RunStore]) -> tuple[list[Run], list[str]]:
 
 
 def has_words(run: Run, words: Sequence[str]) -> bool:
-    """Tell whether every one of the words, in small or capital letters, is in what a run may be found by."""
+    """Return whether id, label, machine, suite and device of a run contain all words, ignoring case."""
     info = run.info
-    told = " ".join([info.run_id, info.label.words, run.machine, run.suite, info.device]).casefold()
-    return all(word.casefold() in told for word in words)
+    text = " ".join([info.run_id, info.label.words, run.machine, run.suite, info.device]).casefold()
+    return all(word.casefold() in text for word in words)
 
 
 def folder_of(run: Run) -> Path:
-    """Return the folder that the run was read from."""
+    """Return the directory that the run was read from."""
     assert run.store is not None
     return run.store.path
 
 
 def print_index(runs: Sequence[Run], console: Console) -> None:
-    """Print for each run its id and name, what it measured on which machine, and how it ended."""
-    table = new_table("run", "what it is")
+    """Print a table of the runs: directory, outcome, label, suite, device, time and machine."""
+    table = new_table("run", "outcome and machine")
     for run in runs:
         what = Text.assemble(("● ", LIGHT_STYLES[run.light]), run.outcome)
         for line in filter(None, [run.info.label.words, f"{run.suite} on {run.info.device}, {run.created}"]):
@@ -53,7 +53,7 @@ def print_index(runs: Sequence[Run], console: Console) -> None:
 
 
 def write_index(runs: Sequence[Run], folder: Path) -> Path:
-    """Write the page of all these runs into the folder in which they lie."""
+    """Write `index.html` with these runs into the folder, and return its path."""
     environment = templates(Path(__file__).parent)
     page = environment.get_template("index.html").render(runs=[(folder_of(run).name, run) for run in runs])
     return write_atomically(folder / "index.html", lambda path: path.write_text(page, encoding="utf-8"))

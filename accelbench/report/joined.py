@@ -1,7 +1,7 @@
-"""Several runs that are shown together: what tells them apart, what differs between them, and what they measured.
+"""Runs that are shown in one report: their labels, their differences and their results.
 
-They may be of several machines, devices or containers, or of one machine at several times. A run by itself is the
-simplest case of it, in which nothing needs to be told apart.
+The runs may be from several machines, devices or containers, or from one machine at several times. A single run is a
+special case.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from accelbench.environment.differences import differences, different_settings
-from accelbench.errors import DataDamaged, UserError, tell_damage
+from accelbench.errors import DataDamaged, UserError, report_damage
 from accelbench.execution.store import RunStore
 from accelbench.profiling.analysis.roofline import Ceiling
 from accelbench.profiling.records.record import Record
@@ -24,32 +24,32 @@ from accelbench.report.study import PlacedRow, Study, make_studies
 
 @dataclass(frozen=True)
 class RunDifference:
-    """Field that matters and has another value in some runs than in the first."""
+    """Relevant difference between the first run and some of the others."""
 
     fact: str
-    """The fact: its path in `run.json`, or the setting."""
+    """Path in `run.json`, or name of the setting."""
     first: str
-    """The value in the first run, in words."""
+    """Value in the first run, as text."""
     other: str
-    """The value in the other runs, in words."""
+    """Value in the other runs, as text."""
     labels: tuple[str, ...]
-    """The labels of the runs that have this other value."""
+    """Labels of the runs with the other value."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Several runs, or one, as they are shown together; the first is the one that the others are held against."""
+    """One or several runs of a report; the first is the baseline for the others."""
 
     runs: tuple[Run, ...]
 
     @property
-    def alone(self) -> Run | None:
-        """Return the run where it is the only one."""
+    def single(self) -> Run | None:
+        """Return the run if it is the only one, else None."""
         return self.runs[0] if len(self.runs) == 1 else None
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Return a short name for each run that no other has: its device, and what tells it from the others of that."""
+        """Return a unique label for each run: its device, and its distinguishing facts."""
         return label_runs(self.runs)
 
     @property
@@ -58,35 +58,35 @@ class Joined:
         return list(zip(self.labels, self.runs, strict=True))
 
     def place(self, label: str, run: Run, record: Record) -> str:
-        """Return what a record is called by in a drawing: the device or, of several runs, the run's label."""
+        """Return a record's label in a drawing: the device, or the run's label if there are several runs."""
         device = record.point.device
-        if self.alone:
+        if self.single:
             return device
         return label if device == run.info.device else f"{device} in {label}"
 
     @property
     def versions(self) -> list[str]:
-        """Return the versions of accelbench that measured the runs."""
+        """Return the accelbench versions of the runs."""
         return list(dict.fromkeys(run.info.environment.software.accelbench for run in self.runs))
 
     @cached_property
     def rows(self) -> list[PlacedRow]:
-        """Return every measured point of every run, each with what it is called by."""
+        """Return every measured point of every run with its label."""
         return [(self.place(label, run, row.record), row) for label, run in self.labelled for row in run.rows]
 
     @cached_property
     def ceilings(self) -> list[tuple[str, Ceiling]]:
-        """Return the ceilings of every run, each with what it is called by; none bounds a figure of another run."""
+        """Return the ceilings of every run with their labels; a ceiling applies only to results of its own run."""
         return [(self.place(label, run, c.record), c) for label, run in self.labelled for c in run.ceilings]
 
     @cached_property
     def studies(self) -> list[Study]:
-        """Return the studies over all runs, whose lines are named by device or run."""
+        """Return the studies over all runs, with lines labelled by device or run."""
         return make_studies(self.rows)
 
     @cached_property
     def rooflines(self) -> list[Roofline]:
-        """Return the roofline of each device of each run, under the roofs of that very run."""
+        """Return the roofline of each device of each run, with the roofs of the same run."""
         rows: dict[str, list[Row]] = {}
         for place, row in self.rows:
             rows.setdefault(place, []).append(row)
@@ -97,10 +97,10 @@ class Joined:
         return [roofline for roofline in made if roofline]
 
     @cached_property
-    def apart(self) -> list[RunDifference]:
-        """Return what differs from the first run and matters, each once: the settings, then facts of the machines.
+    def differences(self) -> list[RunDifference]:
+        """Return the relevant differences from the first run: settings, then facts of the machines.
 
-        Facts of GPUs matter between runs that both measured GPUs; the device itself is no difference of machines.
+        Facts of GPUs are compared only between runs that both measured GPUs. The device is not a difference.
         """
         found: dict[tuple[str, str, str], list[str]] = {}
         for label, run in self.labelled[1:]:
@@ -110,9 +110,9 @@ class Joined:
 
 
 def read_runs(stores: Sequence[RunStore]) -> Joined:
-    """Return these runs as they are stored; `UserError` if one is given twice.
+    """Read the runs; raise `UserError` if one is given twice.
 
-    What cannot be read is told as damage; where that is all of every run, `DataDamaged` is raised.
+    Unreadable runs are reported as warnings. Raises `DataDamaged` if no run can be read.
     """
     runs: dict[str, tuple[RunStore, Run]] = {}
     broken: list[DataDamaged] = []
@@ -121,17 +121,16 @@ def read_runs(stores: Sequence[RunStore]) -> Joined:
             run_id = store.info().run_id
             if run_id in runs:
                 first = runs[run_id][0].path
-                where = (
-                    f"{store.path}, twice" if store.path.resolve() == first.resolve() else f"{first} and {store.path}"
-                )
-                raise UserError(f"the run {run_id} is given as {where}: give each run once")
+                same = store.path.resolve() == first.resolve()
+                where = f"{store.path}" if same else f"{first} and {store.path}"
+                raise UserError(f"run {run_id} is given twice ({where}): give each run once")
             runs[run_id] = store, Run.of(store)
         except DataDamaged as error:
             broken.append(error)
     if not runs:
         raise broken[0]
     for damage in broken:
-        tell_damage(f"{damage}; the other runs are shown")
+        report_damage(f"{damage}; the other runs are shown")
     return Joined(tuple(run for _, run in runs.values()))
 
 
@@ -144,11 +143,11 @@ def _settings_apart(first: Run, other: Run) -> Iterator[DifferenceText]:
         yield name, a, b
     one, two = (", ".join(sorted(_precisions(run))) for run in (first, other))
     if one and two and one != two:
-        yield "arithmetic of trainings", one, two
+        yield "arithmetic of training workloads", one, two
 
 
 def _precisions(run: Run) -> set[str]:
-    """Return the types of the arithmetic that the run's trainings are bound by."""
+    """Return the dtypes of arithmetic of the run's training workloads."""
     return {row.record.bound.dtype for row in run.rows if row.training and row.record.bound.dtype}
 
 

@@ -1,8 +1,8 @@
-"""A run as an OpenMetrics text, which Prometheus stores and Grafana draws: what a node measures, night after night.
+"""Export of a run in the OpenMetrics text format, for Prometheus and Grafana.
 
-Every metric is a gauge without a time stamp, for the text file collector of node_exporter takes nothing else. No series
-has the run's id among its labels: so the figure of a point goes on in the same series from one run to the next.
-Specification: OpenMetrics 1.0, prometheus.io/docs/specs/om/open_metrics_spec.
+Every metric is a gauge without a time stamp, as the text file collector of node_exporter requires. Series of results do
+not have the run's id as a label, so that a point has the same series in every run. Specification: OpenMetrics 1.0,
+prometheus.io/docs/specs/om/open_metrics_spec.
 """
 
 from __future__ import annotations
@@ -23,55 +23,59 @@ from accelbench.report.stored_run import Run
 OWN_LABELS = frozenset(
     {"benchmark", "device", "backend", "point", "unit", "metric", "instance", "job", "le", "quantile"}
 )
-"""The labels that an axis may not be called by: ours, and those that Prometheus sets itself."""
+"""Reserved labels, which an axis may not use: labels of accelbench and of Prometheus."""
 GaugeSample = tuple[Mapping[str, str], float | None]
-"""The labels of a series and its value; None for what is not known, which has no series."""
+"""Labels and value of a series; None (unknown) has no series."""
 
 
 class RunCollector(Collector):
-    """The metrics of one run."""
+    """Prometheus collector of one run's metrics."""
 
     def __init__(self, run: Run) -> None:
-        """Collect from that run."""
         self._run = run
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield each metric with all its series."""
         run = self._run
         rows = [(_of_point(row.record.point), row) for row in run.rows]
-        yield _gauge("run", "The run that all of this is from.", [(_of_run(run), 1.0)])
+        yield _gauge("run", "Facts of the run as labels; the value is 1.", [(_of_run(run), 1.0)])
         begun = run.info.created.timestamp()
-        yield _gauge("run_created_timestamp_seconds", "When the run was begun, in seconds since 1970.", [({}, begun)])
+        yield _gauge("run_created_timestamp_seconds", "Start time of the run in seconds since 1970.", [({}, begun)])
         counts = {name: getattr(run.counts, name) for name in ("measured", "disturbed", "failed", "skipped")}
         yield _gauge(
             "points",
-            "The number of points by outcome; those disturbed are measured, too.",
+            "Number of points by outcome; disturbed points (noisy ones and bounds) are included in measured.",
             [({"outcome": name}, count) for name, count in counts.items()],
         )
         yield _gauge(
             "point_measured",
-            "Whether the point has a verified figure: 0 if it failed or was skipped.",
+            "1 if the point has a verified result, 0 if it failed or was skipped.",
             [(_of_point(record.point), record.status == "measured") for record in run.records],
         )
         yield _gauge(
             "point_disturbed",
-            "Whether something disturbed the figure.",
+            "1 if the result is noisy or a bound, else 0.",
             [(labels, row.disturbed is not None) for labels, row in rows],
+        )
+        yield _gauge(
+            "point_bound",
+            "1 if the result is only a bound, because too few samples were undisturbed, else 0.",
+            [(labels, bool(row.record.bound_sign())) for labels, row in rows],
         )
         yield from _figures(rows)
         yield _gauge(
             "share_of_ceiling_ratio",
-            "The figure over the best rate that this run measured.",
+            "Result as a share of the measured ceiling.",
             [(labels, row.of_ceiling.value) for labels, row in rows],
         )
         yield _gauge(
             "share_of_peak_ratio",
-            "The figure over the vendor's peak.",
+            "Result as a share of the vendor's peak.",
             [(labels, row.of_peak.value) for labels, row in rows],
         )
         yield _gauge(
             "metric",
-            "A further figure of the point, in the unit of its label.",
+            "Additional metric of the point, in the unit of the label.",
             [
                 ({**labels, "metric": name, "unit": metric.unit or ""}, metric.value)
                 for labels, row in rows
@@ -81,7 +85,7 @@ class RunCollector(Collector):
 
 
 def openmetrics(run: Run) -> str:
-    """Return the run in the OpenMetrics text format; what is not known has no series."""
+    """Return the run in the OpenMetrics text format; unknown values have no series."""
     registry = CollectorRegistry()
     registry.register(RunCollector(run))
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
@@ -89,18 +93,29 @@ def openmetrics(run: Run) -> str:
 
 
 def _figures(rows: Sequence[tuple[Mapping[str, str], Row]]) -> Iterator[GaugeMetricFamily]:
-    """Yield the figure that the report leads with, both ends of its interval, and the time that it is made of."""
-    of_unit = [({**labels, "unit": row.record.unit}, row.record.rate_interval()) for labels, row in rows]
+    """Yield the main result of each point, the ends of its interval, and its time."""
+    of_unit = [({**labels, "unit": row.record.unit}, row.record) for labels, row in rows]
     meanings = {
-        "figure": "The figure that the report leads with, in the unit of its label.",
-        "figure_low": "The lower end of the figure's interval.",
-        "figure_high": "The upper end of the figure's interval.",
+        "figure": "Main result of the point, in the unit of the label.",
+        "figure_low": "Lower end of the result's interval.",
+        "figure_high": "Upper end of the result's interval.",
     }
     for place, (name, meaning) in enumerate(meanings.items()):
-        yield _gauge(name, meaning, [(labels, found[place] if found else None) for labels, found in of_unit])
+        open_end = {"figure_low": "≤ ", "figure_high": "≥ "}.get(name)
+        yield _gauge(
+            name,
+            meaning,
+            [
+                (
+                    labels,
+                    found[place] if (found := record.rate_interval()) and record.bound_sign() != open_end else None,
+                )
+                for labels, record in of_unit
+            ],
+        )
     yield _gauge(
         "execution_seconds",
-        "The time of one execution, or of one training step.",
+        "Time of one execution or one training step.",
         [(labels, row.record.timing.execution.seconds if row.record.timing else None) for labels, row in rows],
     )
 
@@ -125,13 +140,13 @@ def _of_run(run: Run) -> dict[str, str]:
 
 
 def _of_point(point: Point) -> dict[str, str]:
-    """Return what tells a point from all others, and each axis by itself, by which one filters."""
+    """Return the labels of a point: its identity, and each axis for filtering."""
     axes = {_label(axis): str(value) for axis, value in point.values.items()}
     own = {"benchmark": point.benchmark, "device": point.device, "backend": point.backend or "", "point": point.details}
     return {**axes, **own}
 
 
 def _label(axis: str) -> str:
-    """Return an axis's name as a label may be called, whatever it is."""
+    """Return a valid label name for an axis."""
     label = re.sub(r"\W", "_", axis, flags=re.ASCII)
     return label if re.match("[A-Za-z]", label) and label not in OWN_LABELS else f"axis_{label}"

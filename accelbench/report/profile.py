@@ -1,4 +1,4 @@
-"""The verdict on a training as the report says it, with the trace behind it and what was kept to open."""
+"""Profile of a training workload in the report: bottleneck, trace analysis, host profile and links to files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from accelbench.report.profile_plot import Bar, measured_bar, step_bars, xprof_b
 from accelbench.report.rows import Row
 
 OPERATIONS, MAX_NAME = 10, 160
-"""The operations of a place that are shown, as many kinds, and the characters of a name, whose end tells most."""
+"""Maximum numbers of operations (and of kinds) listed for device and host, and of characters of a name."""
 
 MISSING = {
     "breakdown": "the step-time breakdown",
     "xprof_steps": "xprof's breakdown",
-    "xprof_verdict": "xprof's words on the input",
+    "xprof_verdict": "xprof's analysis of the input",
     "operations": "the top operations",
     "memory_peak_bytes": "the memory high-water mark",
 }
@@ -59,17 +59,17 @@ class TopOperation:
 
 @dataclass(frozen=True)
 class Operations:
-    """What ran in one place, by kind and one by one."""
+    """Operations on the device or the host, by kind and individually."""
 
     where: str
     kinds: tuple[tuple[OperationKind, str], ...]
-    """The kinds, each with its own time in words."""
+    """Kinds of operations, each with its self time as text."""
     longest: tuple[TopOperation, ...]
 
 
 @dataclass(frozen=True)
 class ProfiledRow:
-    """Row with a profile, and the contents of its part of the page."""
+    """Row with a profile, and the texts and drawings of its part of the page."""
 
     row: Row
     slug: str
@@ -79,7 +79,7 @@ class ProfiledRow:
     help: str | None
     elapsed_s: float
     failures: tuple[str, ...]
-    """The reasons why the trace is no evidence, and what mends it."""
+    """Reasons why the trace is unusable, with advice."""
     bars: tuple[Bar, ...]
     drawing: Markup | None
     facts: tuple[LabelledValue, ...]
@@ -89,9 +89,9 @@ class ProfiledRow:
     missing: tuple[str, ...]
     links: tuple[ArtifactLink, ...]
     tensorboard: str | None
-    """The command that opens what TensorBoard shows."""
+    """Command that opens the files in TensorBoard."""
     shows_trace: bool
-    """Whether that is the trace, too, and not the curves only."""
+    """Whether TensorBoard shows the trace, and not only the curves."""
 
     @property
     def on_cpu(self) -> bool:
@@ -99,7 +99,7 @@ class ProfiledRow:
 
 
 def profiled(row: Row, slug: str, run_id: str) -> ProfiledRow | None:
-    """Return what the page shows of a row's profile; None where it has none."""
+    """Return the page's contents for a row's profile; None if the row was not profiled."""
     profile = row.record.profile
     if profile is None:
         return None
@@ -138,19 +138,19 @@ def _failures(profile: Profile) -> Iterable[str]:
     if profile.capture is not None and profile.capture.reason:
         yield f"No trace: {profile.capture.reason}"
     if profile.trace is not None and profile.trace.failure:
-        yield f"The trace is no evidence: {profile.trace.failure}"
+        yield f"The trace is unusable: {profile.trace.failure}"
 
 
 def _facts(trace: TraceAnalysis) -> Iterable[LabelledValue]:
     def fact(label: str, value: str | None, key: str) -> LabelledValue:
-        reason = trace.missing.get(key) or trace.failure or "the trace does not say"
+        reason = trace.missing.get(key) or trace.failure or "not in the trace"
         return LabelledValue(label, value, None if value else reason)
 
     yield fact("input", trace.input_verdict, "breakdown")
-    yield fact("in xprof's words", trace.xprof_verdict, "xprof_verdict")
+    yield fact("input, by xprof", trace.xprof_verdict, "xprof_verdict")
     peak = trace.memory_peak_bytes
     yield fact("memory high-water mark", None if peak is None else format_bytes(peak), "memory_peak_bytes")
-    yield LabelledValue("devices in the trace", ", ".join(trace.devices) or "none but the host")
+    yield LabelledValue("devices in the trace", ", ".join(trace.devices) or "host only")
     events = f", {trace.device_events:,} events of a device" if trace.device_events else ""
     version = f", read by xprof {trace.xprof_version}" if trace.xprof_version else ""
     yield LabelledValue("trace", f"{format_bytes(trace.size)}{events}{version}")
@@ -178,25 +178,25 @@ def _operation(operation: Operation) -> TopOperation:
 
 
 def _missing(profile: Profile) -> Iterable[str]:
-    """Yield what is not shown, and why; a memory high-water mark has its reason where it would stand."""
+    """Yield the missing parts of the profile with reasons, except the memory high-water mark, which has its own."""
     if profile.trace is not None:
         for name, reason in profile.trace.missing.items():
             if name != "memory_peak_bytes":
                 yield f"{MISSING.get(name, name)}: {reason}"
         for error in profile.trace.profiler_errors:
-            yield f"the profiler says: {error}"
+            yield f"error of the profiler: {error}"
     if profile.host is None:
-        yield "the host's profile: the trace sufficed, and none was asked for (--host-profile)"
+        yield "the host profile: not needed for the bottleneck, and not requested (--host-profile)"
     else:
         yield from dict.fromkeys((*profile.host.missing, *profile.host.sampling.missing))
     if profile.capture is not None and profile.capture.file and profile.trace_folder is None:
-        yield "the trace to open: it was read and not kept (--trace keeps it)"
+        yield "the trace file: deleted after analysis (--trace keeps it)"
     if profile.host is not None and profile.host_folder is None:
-        yield "the flame graph to open: it was not kept (--host-profile keeps it)"
+        yield "the flame graph: not kept (--host-profile keeps it)"
 
 
 def _kept_trace(profile: Profile) -> str:
-    """Return the trace's file within its folder; nothing where none was kept."""
+    """Return the trace file's path within its directory; empty if it was not kept."""
     return (profile.trace_folder and profile.capture and profile.capture.file) or ""
 
 
@@ -212,7 +212,7 @@ def _links(profile: Profile) -> Iterable[ArtifactLink]:
 
 
 def _link(text: str, *parts: str, folder: bool = False) -> Iterable[ArtifactLink]:
-    """Yield the link, if it stays in the run's directory; `./` first, lest a record's text be taken for a scheme."""
+    """Yield the link if it stays in the run's directory; `./` keeps recorded text from being read as a URL scheme."""
     path = PurePosixPath(*parts)
     if not path.is_absolute() and ".." not in path.parts:
         yield ArtifactLink(text, f"./{quote(str(path), errors='replace')}{'/' * folder}")

@@ -1,4 +1,4 @@
-"""The drawing of a traced step: a stacked bar of its parts, and xprof's account of the same steps below it."""
+"""Drawing of a traced step: a stacked bar of its parts, and a second bar with xprof's breakdown of the same steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTS: Mapping[Part, tuple[str, str]] = {
     "host": ("host", MUTED),
     "idle": ("idle", GRID),
 }
-"""The name and the colour of each part, in the order drawn: always the same, whatever a step is made of."""
+"""Name and colour of each part, in drawing order."""
 XPROF_COLORS: Mapping[str, str] = {
     "device compute": BLUE,
     "device collectives": PURPLE,
@@ -38,17 +38,17 @@ XPROF_COLORS: Mapping[str, str] = {
     "kernel launch": INK,
     "all others": GRID,
 }
-"""The colour of each of xprof's parts: that of the part of ours which it is nearest to."""
+"""Colour of each of xprof's parts: the colour of the most similar part of `PARTS`."""
 
 BAR, TITLE, ENTRY, GAP = 0.2, 0.24, 0.19, 0.16
-"""The heights in inches of the bar, its title, a row of its legend, and the space between two bars."""
+"""Heights in inches of the bar, its title, a row of its legend, and the space between two bars."""
 COLUMNS = 3
 SWATCH = 0.1
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A part of the mean step."""
+    """Part of the mean step."""
 
     label: str
     color: str
@@ -62,14 +62,14 @@ class Slice:
 
 @dataclass(frozen=True)
 class Bar:
-    """One account of the mean step."""
+    """Breakdown of the mean step."""
 
     title: str
     slices: tuple[Slice, ...]
 
     @property
     def shown(self) -> tuple[Slice, ...]:
-        """Return the parts that took any time, which have a place in the legend."""
+        """Return the parts with a share above 0, which are drawn and listed in the legend."""
         return tuple(part for part in self.slices if part.share > 0)
 
     @property
@@ -78,16 +78,16 @@ class Bar:
 
 
 def measured_bar(breakdown: Breakdown) -> Bar:
-    """Return the step as the raw events divide it."""
+    """Return the breakdown from the trace's events."""
     title = f"mean of {breakdown.steps:,} traced steps, {seconds(breakdown.step_s)}"
     slices = [_slice(*PARTS[part], breakdown.parts.get(part, 0.0), breakdown.step_s) for part in PARTS]
     return Bar(title, tuple(slices))
 
 
 def xprof_bar(steps: XprofSteps, covers: str = "") -> Bar:
-    """Return the step as xprof divides it, by its own names; one that is new to us has the colour of the rest."""
+    """Return xprof's breakdown with xprof's names; unknown parts have the colour of `all others`."""
     names = sorted(steps.parts, key=lambda name: [*XPROF_COLORS, name].index(name))
-    title = f"xprof's account, mean of {steps.steps:,} steps, {seconds(steps.step_s)}"
+    title = f"xprof's breakdown, mean of {steps.steps:,} steps, {seconds(steps.step_s)}"
     slices = [_slice(clip(n), XPROF_COLORS.get(n, GRID), steps.parts[n], steps.step_s) for n in names]
     return Bar(title + (f" ({covers})" if covers else ""), tuple(slices))
 
@@ -99,13 +99,13 @@ def _slice(label: str, color: str, part_s: float, step_s: float) -> Slice:
 
 
 def step_bars(bars: Sequence[Bar], name: str, point: str) -> Markup:
-    """Draw the bars one below the other, each with the legend of its parts."""
+    """Draw the bars one below the other, each with a legend."""
     heights = [TITLE + BAR + 0.08 + ENTRY * bar.rows for bar in bars]
     height = sum(heights) + GAP * (len(bars) - 1) + 0.04
     with plot_style():
         figure = Figure(figsize=(WIDTH, height))
         axes = figure.add_axes((0, 0, 1, 1))
-        # The axes are in inches from the upper left corner, so that a bar is as high beside any legend.
+        # The axes are in inches from the upper left corner, so that the height of a bar does not depend on its legend.
         axes.set_xlim(0, WIDTH)
         axes.set_ylim(height, 0)
         axes.set_axis_off()
@@ -114,7 +114,7 @@ def step_bars(bars: Sequence[Bar], name: str, point: str) -> Markup:
             axes.text(0, top + TITLE / 2, bar.title, va="center", color=INK, parse_math=False)
             _draw(axes, bar, top + TITLE)
             top += taken + GAP
-        return inline_svg(figure, name, f"Where the time of a step went, {point}")
+        return inline_svg(figure, name, f"Breakdown of a step, {point}")
 
 
 def _draw(axes: Axes, bar: Bar, top: float) -> None:

@@ -1,4 +1,4 @@
-"""The report's roofline: attained FLOP/s over arithmetic intensity, under the roofs of one run or of several."""
+"""Roofline plot: attained FLOP/s against arithmetic intensity, with the roofs of one or several runs."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from accelbench.report.svg import (
     SERIES,
     SURFACE,
     WIDTH,
+    add_tooltips,
     inline_svg,
     legend_below,
     legend_height,
     plot_style,
-    tell,
     tick_label,
 )
 
 HEIGHT = 4.3
-"""The height in inches of a drawing of one roofline."""
+"""Height in inches of the axes and their labels."""
 LABEL = 11.5
-"""The height in points of a label beside a roof."""
+"""Height in points of a label next to a roof."""
 SLOPE_SHOWN = 20.0
-"""The factor below its bend down to which the memory roof is drawn, where every point lies to the right of it."""
+"""Factor below the ridge point down to which the memory roof is drawn at least."""
 TOGETHER = len(SERIES)
-"""The rooflines that one drawing holds at most, each in its own colour."""
+"""Maximum number of rooflines in one drawing, each in its own colour."""
 
 
 Mark = tuple[str, bool]
-"""The marker of a point, and whether it is filled."""
+"""Marker of a point, and whether it is filled."""
 MARKS: tuple[Mark, ...] = tuple((marker, filled) for filled in (True, False) for marker in MARKERS)
 
 
@@ -57,7 +57,7 @@ class AxesBox(NamedTuple):
 
 
 class Colors:
-    """The colours of one roofline tell its dtypes apart; those of several, the runs or devices."""
+    """Colours: one per dtype for a single roofline, one per run or device for several."""
 
     def __init__(self, drawn: Sequence[Roofline]) -> None:
         self.several = len(drawn) > 1
@@ -66,7 +66,7 @@ class Colors:
         self._colors = dict(zip(names, cycle(SERIES), strict=False))
 
     def of(self, roofline: Roofline, dtype: str | None) -> str:
-        """Return the colour of a roof or of a point; a point that has no dtype is beside the memory's."""
+        """Return the colour of a roof or a point; without a dtype, the colour of the memory roof."""
         if dtype is None:
             return self.of_memory(roofline)
         return self._colors[roofline.place if self.several else dtype]
@@ -76,10 +76,10 @@ class Colors:
 
 
 def roofline_plot(drawn: Sequence[Roofline], name: str) -> Markup:
-    """Draw rooflines in one drawing: measured roofs solid, the vendors' dashed, and a mark for each point.
+    """Draw rooflines: measured roofs solid, vendors' peaks dashed, and a marker for each point.
 
-    A single one has a colour for each dtype, and several have one each. A point stands under the roofs of its own run;
-    its mark tells the benchmark and the implementation, and the pointer held over it the rest.
+    Markers identify the benchmark and the implementation; tooltips contain the point and its values. For colours, see
+    `Colors`.
     """
     colors = Colors(drawn)
     names = _names([dot.row.record for one in drawn for dot in one.dots])
@@ -103,16 +103,16 @@ def roofline_plot(drawn: Sequence[Roofline], name: str) -> Markup:
 
 
 def _names(records: Sequence[Record]) -> dict[str, str]:
-    """Return by each point's name what its mark stands for: the benchmark, and those values that are words and vary.
+    """Return the marker's legend name of each point: the benchmark and its varying text values, except the dtype.
 
-    A dtype has a colour of its own. Where these are more than there are marks, a mark stands for a benchmark alone.
+    With more names than markers, the name is the benchmark alone.
     """
-    said: dict[str, dict[str, set[object]]] = {}
+    found: dict[str, dict[str, set[object]]] = {}
     for record in records:
         for axis, value in record.point.values.items():
             if isinstance(value, str) and value != record.bound.dtype:
-                said.setdefault(record.point.benchmark, {}).setdefault(axis, set()).add(value)
-    varying = {benchmark: [axis for axis in axes if len(axes[axis]) > 1] for benchmark, axes in said.items()}
+                found.setdefault(record.point.benchmark, {}).setdefault(axis, set()).add(value)
+    varying = {benchmark: [axis for axis in axes if len(axes[axis]) > 1] for benchmark, axes in found.items()}
     names = {}
     for point in (record.point for record in records):
         words = [str(point.values[axis]) for axis in varying.get(point.benchmark, ()) if axis in point.values]
@@ -130,7 +130,7 @@ def _title(drawn: Sequence[Roofline]) -> str:
 
 
 def _legends(drawn: Sequence[Roofline], colors: Colors, markers: Mapping[str, Mark]) -> list[list[Line2D]]:
-    """Return the legend of the marks and the lines, and above it one of the runs where there are several."""
+    """Return the legend of markers and lines, and one of the runs if there are several."""
     marks = [
         Line2D([], [], marker=mark, linestyle="", color=MUTED, fillstyle="full" if filled else "none", label=clip(name))
         for name, (mark, filled) in markers.items()
@@ -145,11 +145,11 @@ def _legends(drawn: Sequence[Roofline], colors: Colors, markers: Mapping[str, Ma
 def _with_memory(roofline: Roofline) -> str:
     if roofline.memory is None:
         return clip(roofline.place)
-    return f"{clip(roofline.place)}, memory {read(roofline.memory, 'B/s').figure}"
+    return f"{clip(roofline.place)}, memory {read(roofline.memory, 'B/s').quantity}"
 
 
 def _scale(axes: Axes, drawn: Sequence[Roofline]) -> None:
-    """Set logarithmic axes around all that is drawn, with names that a person reads."""
+    """Set logarithmic axes with limits and tick labels."""
     bends = [ridge(rate, one.memory) for one in drawn if one.memory for rate in one.compute.values()]
     floors = [rate / SLOPE_SHOWN for one in drawn if one.memory for rate in one.compute.values()]
     rates = [rate for one in drawn for rate in (*one.compute.values(), *one.peaks.values())]
@@ -169,7 +169,7 @@ def _scale(axes: Axes, drawn: Sequence[Roofline]) -> None:
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
-    """Return whole decades around everything that is drawn, with room to breathe."""
+    """Return limits at whole decades around the values, with a margin."""
     return 10 ** math.floor(math.log10(min(values)) - 0.15), 10 ** math.ceil(math.log10(max(values)) + 0.15)
 
 
@@ -182,8 +182,8 @@ def _draw_dots(
         style = {"markeredgecolor": SURFACE} if filled else {"markerfacecolor": "none", "markeredgewidth": 1.6}
         (dot,) = axes.plot(intensity, rate, marker, color=color, markersize=7, clip_on=False, **style)
         where = f"{clip(roofline.place)}, " if colors.several else ""
-        told = f"{where}{read(rate, 'FLOP/s').figure}, {digits(intensity)} FLOP a byte"
-        tell(dot, str(row.record.point), [told])
+        text = f"{where}{read(rate, 'FLOP/s').quantity}, {digits(intensity)} FLOP/byte"
+        add_tooltips(dot, str(row.record.point), [text])
 
 
 def _draw_roofs(axes: Axes, roofline: Roofline, colors: Colors, box: AxesBox) -> None:
@@ -200,10 +200,10 @@ def _draw_roofs(axes: Axes, roofline: Roofline, colors: Colors, box: AxesBox) ->
 
 
 def _label_slope(axes: Axes, memory: float, start: float, end: float, box: AxesBox) -> None:
-    """Label the memory roof along its slope, from where it enters the drawing."""
+    """Label the memory roof along its slope."""
     at = start * (end / start) ** 0.42
     axes.annotate(
-        f"memory {read(memory, 'B/s').figure}",
+        f"memory {read(memory, 'B/s').quantity}",
         (at, at * memory),
         xytext=(-5, 5),
         textcoords="offset points",
@@ -216,21 +216,21 @@ def _label_slope(axes: Axes, memory: float, start: float, end: float, box: AxesB
 
 
 def _slope(axes: Axes, box: AxesBox) -> tuple[float, float]:
-    """Return the rise and the run in inches of one decade on both axes."""
+    """Return the height and the width in inches of one decade."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     return box.height / math.log10(high / low), box.width / math.log10(right / left)
 
 
 def _label_right(axes: Axes, labels: Sequence[tuple[str, float, str]], box: AxesBox) -> None:
-    """Label each roof, given by dtype, rate and colour, at its right end, pushed apart where two would touch."""
+    """Label each roof (dtype, rate, colour) at its right end, with a minimum distance between labels."""
     right, high = axes.get_xlim()[1], axes.get_ylim()[1]
     spacing = LABEL / (_slope(axes, box)[0] * 72)  # a line of text, in decades
     ordered = sorted(labels, key=lambda label: label[1])
     for (dtype, value, color), place in zip(
-        ordered, _apart([math.log10(value) for _, value, _ in ordered], spacing, math.log10(high)), strict=True
+        ordered, _spread([math.log10(value) for _, value, _ in ordered], spacing, math.log10(high)), strict=True
     ):
         axes.annotate(
-            f"{dtype} {read(value, 'FLOP/s').figure}",
+            f"{dtype} {read(value, 'FLOP/s').quantity}",
             (right, 10**place),
             xytext=(6, 0),
             textcoords="offset points",
@@ -241,8 +241,8 @@ def _label_right(axes: Axes, labels: Sequence[tuple[str, float, str]], box: Axes
         )
 
 
-def _apart(places: Sequence[float], spacing: float, top: float) -> list[float]:
-    """Return rising places pushed apart to that spacing, upwards, and down again where they would leave the top."""
+def _spread(places: Sequence[float], spacing: float, top: float) -> list[float]:
+    """Return the ascending places, moved to at least that spacing and at most `top`."""
     found: list[float] = []
     for place in places:
         found.append(max(place, found[-1] + spacing) if found else place)

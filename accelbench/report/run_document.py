@@ -1,4 +1,4 @@
-"""The document of runs: each point with its figure, its flags and what limits it."""
+"""Result document of runs: a row for each point."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from accelbench.export.document import DocumentRow, ResultDocument, RowOutcome
+from accelbench.profiling.analysis.course import condition_of
 from accelbench.report.answer import answer
 from accelbench.report.stored_run import Run
 
 
 def document_of_runs(runs: Sequence[Run], command: str) -> ResultDocument:
-    """Return every point of the runs with its figure, its flags and what holds it back."""
+    """Return a document with a row for each point of the runs: result, shares, bottleneck and flags."""
     each = [_of_run(run) for run in runs]
     facts = each[0] if len(each) == 1 else {"runs": each}
-    told = ["run"] * (len(runs) > 1) + ["figure", "bound", "normal", "flags"]
-    return ResultDocument(command, facts, [row for run in runs for row in _points(run)], told)
+    markdown = ["run"] * (len(runs) > 1) + ["figure", "bound", "normal", "flags"]
+    return ResultDocument(command, facts, [row for run in runs for row in _points(run)], markdown)
 
 
 def _of_run(run: Run) -> dict[str, Any]:
@@ -31,9 +32,9 @@ def _of_run(run: Run) -> dict[str, Any]:
         "outcome": run.outcome,
     }
     if run.left_out.points:
-        facts["left_out"] = f"{len(run.left_out.points):,} points of this large run are in its records.csv alone"
+        facts["left_out"] = f"{len(run.left_out.points):,} points of this large run are only in its records.csv"
     if found:
-        facts |= {"how_fast": found.how_fast, "holds_back": found.holds_back, "believe": found.believe}
+        facts |= {"how_fast": found.speed, "holds_back": found.bottleneck, "believe": found.confidence}
     return facts
 
 
@@ -49,8 +50,8 @@ def _points(run: Run) -> Iterator[DocumentRow]:
                 "run": run.info.run_id,
                 "figure": str(row.reading),
                 "rate": rate,
-                "low": low,
-                "high": high,
+                "low": None if record.bound_sign() == "≤ " else low,
+                "high": None if record.bound_sign() == "≥ " else high,
                 "unit": record.unit,
                 "seconds": record.timing.execution.seconds if record.timing else None,
                 "of_ceiling": row.of_ceiling.value,
@@ -59,6 +60,8 @@ def _points(run: Run) -> Iterator[DocumentRow]:
                 "normal": normal.get(str(record.point)),
                 "metrics": {name: metric.value for name, metric in record.metrics.items()},
                 "disturbed": row.disturbed is not None,
+                "condition": condition_of(record, row.course),
+                "clean_share": record.timing.clean_share if record.timing else None,
                 "flags": [flag.word for flag in row.flags],
             },
             reason=row.disturbed or "",
@@ -71,4 +74,4 @@ def _points(run: Run) -> Iterator[DocumentRow]:
                 str(record.point), {"run": run.info.run_id}, status, record.reason or "", record.elapsed_s
             )
     for point in run.lost if run.info.status == "finished" else ():
-        yield DocumentRow(point, {"run": run.info.run_id}, "failed", "its record is gone")
+        yield DocumentRow(point, {"run": run.info.run_id}, "failed", "record missing")

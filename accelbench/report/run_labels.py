@@ -1,4 +1,4 @@
-"""A short name for each of several runs: its device, and what tells it from the other runs of that device."""
+"""Labels of runs in a joint report: the device, and distinguishing facts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from accelbench.profiling.records.environment import Environment, System
 from accelbench.report.stored_run import Run
 
 SAME_HOST = ("model", "architecture", "sockets", "cores", "logical")
-"""The facts of the CPU that are those of the host, whatever a container is granted of it."""
+"""Facts of the CPU that do not depend on a container's limits."""
 
 
 def label_runs(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return for each run a label of its own: `cpu`, `gpu of host 2`, `cpu seed 7`; its id where all else fails."""
+    """Return a unique label for each run: `cpu`, `gpu of host 2`, `cpu seed 7`; with its id if nothing else differs."""
     found = [run.info.device for run in runs]
-    for words in _telling(runs):
+    for words in _distinctions(runs):
         for alike in _alike(found):
             if len({words[number] for number in alike}) > 1:
                 for number in alike:
@@ -27,15 +27,15 @@ def label_runs(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def _alike(labels: Sequence[str]) -> list[list[int]]:
-    """Return the numbers of the runs that have one label, a list for each label that several have."""
+    """Return the indices of the runs with equal labels, a list for each such label."""
     numbers: dict[str, list[int]] = {}
     for number, label in enumerate(labels):
         numbers.setdefault(label, []).append(number)
     return [alike for alike in numbers.values() if len(alike) > 1]
 
 
-def _telling(runs: Sequence[Run]) -> Iterator[list[str]]:
-    """Yield what may tell runs of one device apart, in words to stand after the device, the most telling first."""
+def _distinctions(runs: Sequence[Run]) -> Iterator[list[str]]:
+    """Yield lists of suffixes, one for each run, that may distinguish runs of one device, the most important first."""
     yield _hosts([run.info.environment for run in runs])
     yield [_container(run.info.environment.system) for run in runs]
     yield [_frameworks(run) for run in runs]
@@ -45,7 +45,7 @@ def _telling(runs: Sequence[Run]) -> Iterator[list[str]]:
 
 
 def _hosts(machines: Sequence[Environment]) -> list[str]:
-    """Return a number, in words, for each machine; those that may be one have the same."""
+    """Return `of host N` for each machine; machines that may be the same have the same number."""
     hosts: list[list[Environment]] = []
     words = []
     for machine in machines:
@@ -59,9 +59,9 @@ def _hosts(machines: Sequence[Environment]) -> list[str]:
 
 
 def _same_host(a: Environment, b: Environment) -> bool:
-    """Tell whether both may be one machine: what is known of both CPUs and memories agrees, and so do the cards seen.
+    """Return whether both may be one machine: known facts of CPU and memory agree, and visible GPUs overlap.
 
-    A container may hide what the machine has, and some of its cards.
+    A container may hide facts and GPUs of its host.
     """
     known = [(getattr(a.cpu, fact), getattr(b.cpu, fact)) for fact in SAME_HOST]
     sizes = sorted((a.memory.total_bytes, b.memory.total_bytes))

@@ -1,4 +1,4 @@
-"""The points that several runs measured: the figure of each run, and the ratio of its speed to that of the first."""
+"""Points measured in several runs: the result of each run, and its speed relative to the first run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accelbench.report.rows import Row, trained_on
 from accelbench.report.study import PlacedRow
 
 ENTRIES_SHOWN = 1000
-"""The figures that are shown at most, of all runs together; the CSV has all."""
+"""Maximum number of results shown; the CSV has all."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class SpeedRatio:
 
     value: str
     interval: str
-    """The ends of the interval; empty where the ratio has none."""
+    """Interval; empty if unknown."""
     notes: tuple[str, ...]
-    """The reasons to look twice at it."""
+    """Caveats."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,18 @@ class PointInRun:
     """Result of a point in one run."""
 
     place: str
-    """The name of the run or, where the run is of another device, that of the device in it."""
+    """Label of the run, with the device if it is not the run's main device."""
     row: Row
     ratio: SpeedRatio | None
-    """The speed over that of the first run that measured the point; None for that run itself."""
+    """Speed relative to the first run with the point; None for that run itself."""
 
 
 @dataclass(frozen=True)
 class SamePoint:
-    """A point that several runs measured, on one device or on several."""
+    """Point measured in several runs, on one or several devices."""
 
     name: str
-    """The benchmark and the values of its axes, without the device."""
+    """Benchmark and values of its axes, without the device."""
     entries: tuple[PointInRun, ...]
 
 
@@ -55,30 +55,30 @@ class SpeedMean:
     """Geometric mean of the speeds of a run relative to the first run."""
 
     of: str
-    """The benchmark whose points it is of, or `kernels` or `trainings`."""
+    """Benchmark, or `kernels` or `trainings` for all of them."""
     place: str
-    """The name of the other run, or of the device in it."""
+    """Label of the other run."""
     value: float
     points: int
-    """The points that both measured and nothing disturbed."""
+    """Number of points that are not noisy in both runs."""
 
 
 @dataclass(frozen=True)
 class SamePoints:
-    """The points that more than one of the runs measured."""
+    """Points measured in more than one run."""
 
     base: str
-    """The name of the first run, which all means are relative to."""
+    """Label of the first run, the baseline of the means."""
     means: tuple[SpeedMean, ...]
     shown: tuple[SamePoint, ...]
     more: int
-    """The number of such points for which there is no room."""
+    """Number of further such points, which are not shown."""
     single: int
-    """The number of points that one run alone measured."""
+    """Number of points measured in one run only."""
 
 
 def same_points(joined: Joined) -> SamePoints:
-    """Return the points that several of the runs measured, in the order of the first run that did."""
+    """Return the points measured in several of the runs, in the order of the runs."""
     found: dict[str, list[PlacedRow]] = {}
     for place, row in joined.rows:
         point = row.record.point
@@ -91,9 +91,9 @@ def same_points(joined: Joined) -> SamePoints:
 
 
 def _means(base: str, points: Sequence[Sequence[PlacedRow]]) -> Iterator[SpeedMean]:
-    """Yield the means of each run by benchmark, then over all kernels and all trainings where they are of several.
+    """Yield the means of each run over all kernels and over all training workloads, then by benchmark.
 
-    A geometric mean is the same whichever run the ratios are taken over (Fleming and Wallace, CACM 29 (1986), 218).
+    The ranking by geometric means does not depend on the baseline (Fleming and Wallace, CACM 29 (1986), 218).
     """
     speeds: dict[tuple[str, str], list[float]] = {}
     benchmarks: dict[str, set[str]] = {}
@@ -130,8 +130,8 @@ def _ratio(first: Row, other: Row) -> SpeedRatio:
 
 
 def _notes(first: Row, other: Row, change: PointChange) -> Iterator[str]:
-    if change.barred:
-        yield "decides nothing: a disturbed run" if change.evidence else "no interval: a disturbed run"
+    if change.only_noisy:
+        yield "inconclusive: noisy run" if change.evidence else "no interval: noisy run"
     elif not change.evidence and change.reason:
         yield f"no interval: {change.reason}"
     if other.record.data and other.record.data != first.record.data:

@@ -1,6 +1,6 @@
-"""Drawings of samples, sorted and over time, as SVG text: unlike the other drawings, they take no drawing library.
+"""Drawings of samples, sorted and over time, as SVG text.
 
-Every report draws samples, and most reports of a few points draw nothing else.
+They do not use Matplotlib, so that most reports of a few points need not import it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from accelbench.report.rows import Group, Row
 from accelbench.report.svg import WIDTH
 
 TICKS = 240
-"""Maximum number of samples drawn per point, evenly through the sorted ones, which limits the size of the page."""
+"""Maximum number of samples drawn per point, evenly spaced after sorting, which limits the size of the page."""
 HIDDEN_SHARE = 0.02
-"""Share of the samples at either end that may lie outside the drawing; their number is printed there."""
+"""Share of the samples at either end that may lie outside the drawing; their number is printed."""
 MOST_LABELS = 7
 """Maximum number of intervals on the x-axis."""
 TOP, ROW, FOOT = 8.6, 30.2, 34.6
 """Heights in points: the margin above, a row, and the axis with its labels."""
 RIGHT = 0.83
-"""Right end of the axes, as a share of the width; the number of samples stands beyond it."""
+"""Right end of the axes as a share of the width; the number of samples is printed to the right of it."""
 COURSE_SAMPLES = 600
 """Maximum number of samples in a time course, evenly spaced."""
 COURSE_HIDDEN = 0.01
@@ -69,7 +69,7 @@ def samples(group: Group, rows: Sequence[Row], name: str) -> Markup:
         parts.append(_text(x(tick), bottom + 13.5, _deviation(tick), "middle"))
     parts.append(_path(f"M{left:.1f} {bottom:.1f}H{right:.1f}", "--muted", 0.8))
     parts.append(
-        _text((left + right) / 2, bottom + 26.5, "time of a sample, from the point's median", "middle", size=9)
+        _text((left + right) / 2, bottom + 26.5, "time of a sample relative to the point's median", "middle", size=9)
     )
     for place, (row, label, values) in enumerate(zip(rows, labels, deviations, strict=True)):
         assert row.record.timing is not None
@@ -93,10 +93,11 @@ def samples(group: Group, rows: Sequence[Row], name: str) -> Markup:
 
 
 def time_course(row: Row, name: str) -> Markup:
-    """Draw a point's samples in the order measured, as deviations from its median, with its repetitions and speeds."""
+    """Draw a point's samples in order of measurement, as deviations from its median, with repetitions and speeds."""
     timing = row.record.timing
     assert timing is not None
-    values = 100 * (np.asarray(timing.samples) / timing.summary.median - 1)
+    repetitions = timing.used_by_repetition([part.count for part in row.record.rounds])
+    values = 100 * (np.concatenate(repetitions) / timing.summary.median - 1)
     drawn = np.linspace(0, len(values) - 1, min(COURSE_SAMPLES, len(values))).round().astype(int)
     low, high = (float(end) for end in np.quantile(values, (COURSE_HIDDEN, 1 - COURSE_HIDDEN)))
     margin = max(0.1 * (high - low), 0.5)
@@ -119,7 +120,7 @@ def time_course(row: Row, name: str) -> Markup:
         if tick >= 1 and tick.is_integer():
             parts.append(_path(f"M{x(tick):.1f} {COURSE_BOTTOM}v3.5", "--muted", 0.8))
             parts.append(_text(x(tick), COURSE_BOTTOM + 13.5, f"{tick:,.0f}", "middle"))
-    for end in np.cumsum([part.count for part in row.record.rounds])[:-1]:
+    for end in np.cumsum([len(part) for part in repetitions])[:-1]:
         parts.append(_path(f"M{x(end + 0.5):.1f} {COURSE_TOP}V{COURSE_BOTTOM}", "--grid", 1.5))
     inside = [number for number in drawn if low <= values[number] <= high]
     marks = "".join(f"M{x(number + 1) - 1:.1f} {y(values[number]):.1f}h2" for number in inside)
@@ -127,7 +128,7 @@ def time_course(row: Row, name: str) -> Markup:
     speeds = [100 * (speed.seconds / timing.summary.median - 1) for speed in row.course.speeds]
     parts += [across(speed, "--series-2", 1) for speed in speeds if low <= speed <= high]
     parts.append(_path(f"M{left:.1f} {COURSE_TOP}V{COURSE_BOTTOM}H{right:.1f}", "--muted", 0.8))
-    axis = "sample, in the order measured"
+    axis = "sample, in order of measurement"
     parts.append(_text((left + right) / 2, COURSE_BOTTOM + 26.5, axis, "middle", size=9))
     title = f"Time course of {row.record.point.benchmark} {row.point}: {row.course.sentence}"
     return _framed(parts, COURSE_HEIGHT, name, title)
@@ -151,13 +152,13 @@ def _text(x: float, y: float, text: str, anchor: str, size: float = 8.5, color: 
 
 
 def _deviations(record: Record) -> NDArray[np.float64]:
-    """Return the samples in percent from their median, sorted."""
+    """Return the sorted deviations of the samples from their median in percent."""
     assert record.timing is not None
-    return 100 * (np.sort(np.asarray(record.timing.samples)) / record.timing.summary.median - 1)
+    return 100 * (np.sort(np.asarray(record.timing.used)) / record.timing.summary.median - 1)
 
 
 def _limits(deviations: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """Return the range in percent of all points without their outermost samples, at least ±0.5 %."""
+    """Return the range in percent of all points' samples without the outermost, at least ±0.5 %."""
     low = min(float(np.quantile(values, HIDDEN_SHARE)) for values in deviations)
     high = max(float(np.quantile(values, 1 - HIDDEN_SHARE)) for values in deviations)
     margin = 0.04 * (high - low)
@@ -165,7 +166,7 @@ def _limits(deviations: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float, most: int = MOST_LABELS) -> list[float]:
-    """Return the multiples of a round step between the ends, which lie at most `most` steps apart."""
+    """Return tick positions at multiples of a round step, with at most `most` steps between the ends."""
     magnitude = 10.0 ** math.floor(math.log10((high - low) / most))
     step = next(step for factor in (1, 2, 2.5, 5, 10) if (high - low) / (step := factor * magnitude) <= most)
     return [round(number * step, 12) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]

@@ -1,7 +1,7 @@
-"""A section of the report: what it finds in a run, and how the page and the terminal show it.
+"""Section of the report: a query on a run, and its output on the page and the terminal.
 
-To add a section, add a file to `accelbench/report/sections`, and name its section in `__init__.py` there, which is the
-order of page and terminal. The terminal imports every section, so a file imports drawing libraries where it draws.
+To add a section, add a module to `accelbench/report/sections`, and list its section in the `__init__.py` there, which
+has the order of page and terminal. The terminal imports every section: import drawing libraries in functions only.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from accelbench.report.joined import Joined
 from accelbench.report.stored_run import Run as Run
 
 
-def nothing_more(found: Any, shown: Any) -> Mapping[str, Any]:
-    """Return no further names: the template needs only what was found."""
+def no_variables(found: Any, shown: Any) -> Mapping[str, Any]:
+    """Return no additional template variables."""
     return {}
 
 
 @dataclass(frozen=True)
 class InPage:
-    """A section's part of the page."""
+    """Part of the page of a section."""
 
     template: str
-    """The Jinja template: the file `NAME.html` beside the section's own file, or a short text."""
+    """Jinja template: the file `NAME.html` next to the section's module, or the template itself."""
     anchor: str = ""
-    """The id of the section's element."""
+    """Id of the section's element."""
     link: str = ""
-    """The text of the link in the page's head; a part without one is not linked."""
-    content: Callable[[Any, Any], Mapping[str, Any]] = nothing_more
-    """The names that the template uses, from what was found and from the run, or the runs, that it was found in; it has
-    `found` in any case, and `run` where the section is of one run."""
+    """Text of the link in the navigation; empty for no link."""
+    content: Callable[[Any, Any], Mapping[str, Any]] = no_variables
+    """Function of the section's findings and its run (or runs) that returns additional template variables; `found`, and
+    `run` for a single run, are always defined."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report: what it finds in a run, or in several, and how the page and the terminal show that."""
+    """Section of the report."""
 
     find: Callable[[Run], Any] = lambda run: None
-    """Return what there is to say of a run; where that is empty, neither the page nor the terminal has the section."""
+    """Function that returns the findings in a single run; the section is omitted if they are empty."""
     find_joined: Callable[[Joined], Any] | None = None
-    """The same, in place of `find`, for a section that several runs have, too: one run is the simplest case of them."""
+    """Function that returns the findings in one or several runs; used instead of `find`."""
     page: InPage | None = None
     terminal: Callable[[Any, PlainConsole], None] | None = None
-    """The function that prints what was found."""
+    """Function that prints the findings."""
 
     def found(self, joined: Joined) -> tuple[Any, Run | Joined] | None:
-        """Return what the section finds, and in what: in the runs together, or in a run that stands alone."""
+        """Return the findings, and the run or runs that contain them; None if there are none."""
         if self.find_joined:
             found = self.find_joined(joined)
             return (found, joined) if found else None
-        alone = joined.alone
-        if alone and (found := self.find(alone)):
-            return found, alone
+        single = joined.single
+        if single and (found := self.find(single)):
+            return found, single
         return None

@@ -1,34 +1,37 @@
-"""A stored run as the report shows it, and what several sections derive from its records."""
+"""Stored run with derived values that several sections of the report use."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from functools import cached_property
 from typing import Literal, Self
 
 from accelbench.execution.store import RunInfo, RunStore
 from accelbench.history.fingerprint import fingerprint
-from accelbench.output.format import seconds
+from accelbench.output.format import percent, read, seconds
 from accelbench.profiling.analysis.course import TimeCourse, course_of, disturbances
 from accelbench.profiling.analysis.roofline import Ceiling, ceilings
 from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import UNITS
 from accelbench.references.comparison import ReferenceComparison, compare_with_references
 from accelbench.report.causes import FlagCause, causes
 from accelbench.report.rows import Group, PointCounts, Row, count_text, counts_of, each_at_most, make_groups, rows_of
 
 RECORDS_HELD = 3000
-"""The records of each status that are held for the page and the terminal: one takes some 40 kB of memory."""
+"""Maximum number of records per status kept in memory for page and terminal; a record takes about 40 kB."""
 ROWS_IN_PAGE = 2000
-"""The points that the tables of the page show, so that a browser opens it at once; `records.csv` has all of them."""
-
+"""Maximum number of points in the tables of the page; `records.csv` has all points."""
+BELOW_BEST = 0.9
+"""Share of this machine's best ceiling below which today's is replaced by it; runs differ by less on a quiet machine.
+"""
 
 ConfidenceLight = Literal["good", "disturbed", "bad"]
-"""Whether figures can be believed: `disturbed` where something disturbed one, `bad` where a point failed."""
+"""Confidence in a run: `disturbed` if a result is noisy, `bad` if a point failed."""
 LIGHT_STYLES: dict[ConfidenceLight, str] = {"good": "green", "disturbed": "yellow", "bad": "bold red"}
-"""How a terminal shows each."""
+"""Terminal style of each confidence."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +44,18 @@ class OmittedPoints:
 
 @dataclass(frozen=True)
 class Run:
-    """A stored run, and what several sections derive from its records: each of it is found once."""
+    """Stored run with cached derived values."""
 
     info: RunInfo
     records: Sequence[Record]
-    """The records, of a very large run the first `RECORDS_HELD` of each status."""
+    """Records; at most the first `RECORDS_HELD` of each status."""
     left_out: OmittedPoints = field(default_factory=OmittedPoints)
     store: RunStore | None = None
-    """The store that the run was read from, which has the records that are left out, too."""
+    """Store that the run was read from, which has the omitted records, too."""
 
     @classmethod
     def of(cls, store: RunStore) -> Self:
-        """Return the run as it is stored."""
+        """Read the run from its store."""
         held: list[Record] = []
         held_of: Counter[str] = Counter()
         points, counts = set(), PointCounts()
@@ -67,65 +70,65 @@ class Run:
 
     @cached_property
     def courses(self) -> list[TimeCourse]:
-        """Return the judgement on the samples of each record, in the order of the records."""
+        """Return the time course of each record."""
         return [course_of(record) for record in self.records]
 
     @cached_property
     def disturbed(self) -> list[Record]:
-        """Return the measured records that something disturbed."""
+        """Return the noisy records."""
         judged = zip(self.records, self.courses, strict=True)
         return [record for record, course in judged if record.status == "measured" and disturbances(record, course)]
 
     @cached_property
     def counts(self) -> PointCounts:
-        """Return how many points were measured, were disturbed, failed or were skipped, those left out among them."""
+        """Return the numbers of measured, noisy, failed and skipped points, including omitted ones."""
         return counts_of(self.records, self.courses) + self.left_out.counts
 
     @property
     def counts_text(self) -> str:
-        """Return these counts in words."""
+        """Return the counts as text."""
         return count_text(self.info, self.counts)
 
     @property
     def has_logs(self) -> bool:
-        """Return whether what the workers printed lies beside the records."""
+        """Return whether the run has a directory with the workers' output."""
         return bool(self.store and (self.store.path / "logs").is_dir())
 
     @property
     def created(self) -> str:
-        """Return when the run was made, in words: `2026-11-22 14:03 UTC`."""
+        """Return the start time of the run as text: `2026-11-22 14:03 UTC`."""
         return f"{self.info.created.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
     @property
     def suite(self) -> str:
-        """Return the suite's name, or that the benchmarks were named one by one."""
+        """Return the suite's name, or `benchmarks by name` without one."""
         return self.info.suite or "benchmarks by name"
 
     @property
     def unfinished(self) -> str:
-        """Return in words that the run did not come to its end; nothing of one that did."""
+        """Return the state of an unfinished run as text; empty if the run is finished."""
         state = {"finished": "", "running": "not finished"}.get(self.info.status, self.info.status)
         return f"the run is {state}" if state else ""
 
     @property
     def outcome(self) -> str:
-        """Return how many points were measured, and whether the run is unfinished or shown in part."""
+        """Return the counts as text, with notes on an unfinished run and on omitted points."""
         left_out = self.left_out.counts.points
-        part = f"{left_out:,} points are in the CSV alone" if left_out else ""
+        part = f"{left_out:,} points are only in the CSV" if left_out else ""
         return "; ".join(filter(None, [self.counts_text, self.unfinished, part]))
 
     @property
     def machine(self) -> str:
-        """Return the machine that it was measured on, in words."""
+        """Return the machine's fingerprint."""
         return fingerprint(self.info)
 
     @property
     def light(self) -> ConfidenceLight:
-        """Return whether the figures can be believed."""
+        """Return the confidence in the run's results."""
         return "bad" if self.counts.failed else "disturbed" if self.counts.disturbed else "good"
 
     def all_records(self) -> Iterator[Record]:
-        """Yield every record of the run, those that are left out among them."""
+        """Yield every record of the run, including omitted ones."""
         yield from self.store.points() if self.store and self.left_out.points else self.records
 
     @property
@@ -151,37 +154,65 @@ class Run:
 
     @cached_property
     def ceilings(self) -> Sequence[Ceiling]:
-        """Return the best rates measured in this run or taken over from another; none where it was to have none."""
+        """Return the ceilings measured in this run or taken from an earlier one; none if the settings disable them."""
         if not self.info.settings.ceilings:
             return []
         earlier = self.info.earlier_ceilings
         taken_over = earlier.records if earlier else []
-        return ceilings([*self.records, *taken_over], [*self.courses, *map(course_of, taken_over)])
+        found = ceilings([*self.records, *taken_over], [*self.courses, *map(course_of, taken_over)])
+        past = [record for run in self.info.best_ceilings for record in run.records]
+        best = ceilings(past) if past else []
+        return [_best_reached(ceiling, best) for ceiling in found]
+
+    @property
+    def below_best(self) -> str:
+        """Return how far memory is below this machine's best, as text; empty if it is near it or none is known."""
+        found = [each for each in self.ceilings if each.reached_today and each.reached_today < BELOW_BEST * each.value]
+        texts = []
+        for best in found:
+            share, rate = percent((best.reached_today or 0.0) / best.value), read(best.value, UNITS[best.metric])
+            on = f"{best.record.started:%Y-%m-%d}"
+            cores = " of one core" if best.cores == "one" else ""
+            texts.append(f"memory{cores} at {share} of this machine's best, {rate.quantity} on {on}")
+        if not texts:
+            return ""
+        text = f"{'; '.join(texts)}: shared memory bandwidth is likely; rates of memory are lower bounds"
+        return text[0].upper() + text[1:]
 
     @property
     def ceilings_from(self) -> str:
-        """Return which run the ceilings were taken over from, in words; nothing of one that measured its own."""
+        """Return the run that the ceilings were taken from, as text; empty if this run measured its own."""
         earlier = self.info.earlier_ceilings
         if earlier is None or not self.info.settings.ceilings:
             return ""
         before = seconds((self.info.created - earlier.created).total_seconds())
-        return f"the ceilings are those of {earlier.run_id}, which was begun {before} before"
+        return f"the ceilings are from run {earlier.run_id}, started {before} earlier"
 
     @cached_property
     def rows_in_page(self) -> int:
-        """Return how many rows of each group the tables of the page show."""
+        """Return the maximum number of rows per group on the page."""
         return each_at_most((len(group.rows) for group in self.groups), ROWS_IN_PAGE)
 
     @cached_property
     def shown(self) -> list[Row]:
-        """Return the rows that the tables of the page show."""
+        """Return the rows shown on the page."""
         return [row for group in self.groups for row in group.rows[: self.rows_in_page]]
 
     @cached_property
     def reference_comparisons(self) -> Sequence[ReferenceComparison]:
-        """Return the results that have published or own references for this device, with those."""
+        """Return the comparisons with published and own references for this device."""
         return compare_with_references(self.info, self.records, self.store.path.parent if self.store else None)
 
     def of_status(self, status: str) -> list[Record]:
         """Return the records of this status: measured, failed or skipped."""
         return [record for record in self.records if record.status == status]
+
+
+def _best_reached(today: Ceiling, past: Sequence[Ceiling]) -> Ceiling:
+    """Return the best ceiling of this machine's past runs if today's is far below it or noisy; else today's."""
+    below = 1.0 if today.doubt else BELOW_BEST
+    for best in past:
+        kind = (best.device, best.metric, best.cores)
+        if kind == (today.device, today.metric, today.cores) and today.value < below * best.value:
+            return replace(best, reached_today=today.value)
+    return today

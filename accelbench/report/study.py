@@ -1,7 +1,7 @@
-"""Trainings as the published studies show them: run time and quality against an axis that the points sweep.
+"""Studies of training workloads: training time and quality against a swept axis, as in published studies.
 
-Such an axis is units, layers, batch or devices. Every device, backend and run stands side by side, and so do the models
-that were trained on the same data, are judged by the same quality and sweep the same axis.
+Such an axis is the number of units, layers or devices, or the batch size. A study shows all devices, backends and runs,
+and all models with the same data, quality metric and swept axis.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from accelbench.report.rows import Row, lines, params_text, source_of, varying_a
 from accelbench.report.study_measures import StudyLine, StudyPoint, StudyQuantity, quality_of, time_of
 
 SWEEPS = 3
-"""The sweeps shown of one benchmark at most: those of the axes that take the most values."""
+"""Maximum number of sweeps per benchmark; axes with the most values are preferred."""
 CHOICES = 8
-"""The choices of model and other axes that a sweep has at most, each once per device, backend and run."""
+"""Maximum number of choices (model and values of the other axes) in a sweep."""
 DASHED = 5
-"""The devices, backends and runs that dashes tell apart; where there are more, they tell so many choices apart."""
+"""Maximum number of devices, backends and runs with their own dashes; with more, dashes stand for the choices."""
 
 PlacedRow = tuple[str, Row]
 """Label of the device or run, and the row."""
@@ -33,22 +33,22 @@ class StudySweep:
     benchmarks: tuple[str, ...]
     axis: str
     measures: tuple[StudyQuantity, ...]
-    """The run time, then the quality where there is one."""
+    """Training time, and the quality metric if there is one."""
     lines: tuple[StudyLine, ...]
     left_out: int
-    """The number of choices of the other axes for which there is no room."""
+    """Number of choices that are not drawn."""
 
     @property
-    def axis_in_words(self) -> str:
-        """Return what the drawing is against: `number of units`, `batch`."""
+    def axis_label(self) -> str:
+        """Return the label of the axis: `number of units`, `batch`."""
         words = self.axis.replace("_", " ")
         return f"number of {words}" if words.endswith("s") else words
 
     @property
     def heading(self) -> str:
-        """Return what is drawn against what: `Time of the training and test accuracy against the number of units`."""
+        """Return the caption: `Training time and test accuracy against the number of units`."""
         what = " and ".join(measure.title for measure in self.measures)
-        return f"{what[:1].upper()}{what[1:]} against the {self.axis_in_words}"
+        return f"{what[:1].upper()}{what[1:]} against the {self.axis_label}"
 
     @property
     def places(self) -> list[str]:
@@ -60,12 +60,12 @@ class StudySweep:
 
     @property
     def bars(self) -> list[str]:
-        """Return what the bars mean, in words, a text for each measure that has any."""
+        """Return the meaning of the bars, a text for each quantity with bars."""
         return [m.bar for m in self.measures if any(isfinite(value.low) for value in self._values(m))]
 
     @property
     def compiled(self) -> bool:
-        """Return whether the time with compilation is known of a point."""
+        """Return whether any point has a time with compilation."""
         return any(isfinite(value.with_compilation) for m in self.measures for value in self._values(m))
 
     def _values(self, measure: StudyQuantity) -> Iterator[StudyPoint]:
@@ -75,15 +75,15 @@ class StudySweep:
 
 @dataclass(frozen=True)
 class Study:
-    """A training benchmark, or several that share the data, on all devices, backends and runs."""
+    """Training workload, or several with the same data, on all devices, backends and runs."""
 
     benchmarks: tuple[str, ...]
     places: tuple[str, ...]
-    """The devices or runs and, where there are several, backends."""
+    """Labels of devices or runs, with the backend if there are several."""
     common: str
-    """The values that all its points share, in words."""
+    """Values common to all points, as text."""
     data: str
-    """The data where it is synthetic, or not the same for all points, in words; empty where nothing is to be said."""
+    """Source of the data if it is synthetic or differs between points, as text; otherwise empty."""
     sweeps: tuple[StudySweep, ...]
 
 
@@ -94,8 +94,8 @@ class _Model:
     rows: tuple[PlacedRow, ...]
 
     @cached_property
-    def lesson(self) -> object:
-        """Return what it learnt from and is judged by, which is equal for the models that stand together."""
+    def task(self) -> object:
+        """Return data, items and quality metric, which are equal for models of one study."""
         records = _records(self.rows)
         data = {record.data and (record.data.source, record.data.train, record.data.held_out) for record in records}
         items = {record.work and record.work.item for record in records}
@@ -103,16 +103,16 @@ class _Model:
 
     @cached_property
     def swept(self) -> set[tuple[str, str | None]]:
-        """Return the axes that it sweeps, each with the part of the layout that it is declared to set."""
+        """Return the swept axes, each with the part of the layout that it sets."""
         varying = varying_axes([row for _, row in self.rows])
         swept = [axis for axis in varying if any(line.swept for line in _lines(self.rows, axis, varying))]
         return {(axis, row.record.layout.axes.get(axis)) for axis in swept for _, row in self.rows}
 
 
 def make_studies(rows: Iterable[PlacedRow]) -> list[Study]:
-    """Return a study of each training benchmark whose points sweep a numeric axis; those that share one are together.
+    """Return the studies of all training workloads with a swept numeric axis; workloads with the same task share one.
 
-    `rows` are those of one run or several, each with the device or the run that it is of.
+    `rows` have labels of their devices or runs.
     """
     benchmarks: dict[str, list[PlacedRow]] = {}
     for where, row in rows:
@@ -122,20 +122,20 @@ def make_studies(rows: Iterable[PlacedRow]) -> list[Study]:
     for found in benchmarks.values():
         model = _Model(tuple(_timed(found)))
         if model.swept:
-            alike = (those for those in studies if any(_stand_together(model, other) for other in those))
-            those = next(alike, None)
-            if those is None:
-                studies.append(those := [])
-            those.append(model)
-    return [_study([placed for model in those for placed in model.rows]) for those in studies]
+            alike = (models for models in studies if any(_share_study(model, other) for other in models))
+            models = next(alike, None)
+            if models is None:
+                studies.append(models := [])
+            models.append(model)
+    return [_study([placed for model in models for placed in model.rows]) for models in studies]
 
 
-def _stand_together(one: _Model, other: _Model) -> bool:
-    return one.lesson == other.lesson and bool(one.swept & other.swept)
+def _share_study(one: _Model, other: _Model) -> bool:
+    return one.task == other.task and bool(one.swept & other.swept)
 
 
 def _timed(rows: Sequence[PlacedRow]) -> list[PlacedRow]:
-    """Return the rows whose run time, or rate, is a number that can be drawn."""
+    """Return the rows with a positive finite time or rate."""
     time = time_of(_records(rows))
     return [(where, row) for where, row in rows if 0 < (time.of(row.record) or 0) < inf]
 
@@ -178,28 +178,28 @@ def _data_of(rows: Sequence[PlacedRow]) -> str:
 
 
 def _places(rows: Sequence[PlacedRow]) -> list[str]:
-    """Return the device or the run of each row with, where there are several, its backend."""
+    """Return the label of each row, with its backend if there are several."""
     backends = [str(row.record.point.backend) for _, row in rows]
     several = len(set(backends)) > 1
-    said = zip(rows, backends, strict=True)
-    return [f"{where} {backend}" if several and backend not in where.split() else where for (where, _), backend in said]
+    pairs = zip(rows, backends, strict=True)
+    return [f"{label} {name}" if several and name not in label.split() else label for (label, _), name in pairs]
 
 
 def _lines(rows: Sequence[PlacedRow], axis: str, varying: Sequence[str]) -> Iterator[StudyLine]:
-    """Yield a line per place, model and choice of the other axes; of a model that has no line, its single points."""
+    """Yield a line per label, model and choice of the other axes; single points only for models without a line."""
     several = len({row.record.point.benchmark for _, row in rows}) > 1
     found: dict[tuple[str, str], list[Row]] = {}
     for place, (_, row) in zip(_places(rows), rows, strict=True):
         found.setdefault((place, row.record.point.benchmark), []).append(row)
-    for (place, benchmark), those in found.items():
-        choices = lines(those, axis, varying).items()
+    for (place, benchmark), placed in found.items():
+        choices = lines(placed, axis, varying).items()
         name = f"{benchmark} " if several else ""
         drawn = [StudyLine(place, f"{name}{choice}".strip(), tuple(points)) for choice, points in choices]
         yield from [line for line in drawn if line.swept] or drawn
 
 
 def _choose(found: Sequence[StudyLine], most: int) -> list[str]:
-    """Return the choices of model and other axes; of too many, take some that have a line, evenly through them."""
+    """Return at most `most` choices of model and other axes: evenly spaced ones with a line if there are more."""
     choices = list(dict.fromkeys(line.choice for line in found))
     if len(choices) <= most:
         return choices

@@ -1,27 +1,28 @@
-"""What a study shows of a training: its time or rate, and its quality, each with a bar that says how sure it is."""
+"""Quantities of a study: training time or rate, and quality, each with error bars."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from accelbench.profiling.analysis.uncertain_quality import quality_interval
 from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.timing import Timing
 
 LEAST_VALUES = 2
-"""The values of the axis from which points are a line."""
+"""Minimum number of axis values in a line."""
 
 
 @dataclass(frozen=True)
 class StudyLine:
-    """Points that differ in the swept axis only."""
+    """Points that differ only in the swept axis."""
 
     where: str
-    """The device or the run and, where a benchmark ran on several, the backend."""
+    """Label of the device or run, with the backend if there are several."""
     choice: str
-    """The model, where there are several, and the values of the other axes that vary."""
+    """Model, if there are several, and values of the other varying axes."""
     points: tuple[tuple[int, Record], ...]
 
     @property
@@ -33,14 +34,14 @@ class StudyPoint(NamedTuple):
     """Point of a line."""
 
     place: int
-    """The value of the swept axis."""
+    """Value of the swept axis."""
     value: float
     low: float = nan
-    """The lower end of the value's bar; not a number where it has no bar."""
+    """Lower end of the error bar; NaN without one."""
     high: float = nan
-    """The upper end of the bar."""
+    """Upper end of the error bar."""
     with_compilation: float = nan
-    """The same time with compilation; not a number where that was not measured."""
+    """Time including compilation; NaN if not measured."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,14 @@ class StudyQuantity:
     title: str
     unit: str
     bar: str
-    """The meaning of the bars, in words."""
+    """Meaning of the error bars, as text."""
     of: Callable[[Record], float | None]
     bar_of: Callable[[Record], tuple[float, float] | None]
-    """The ends of a value's bar."""
+    """Function that returns the ends of a record's error bar."""
     with_compilation: Callable[[Record], float | None] = lambda record: None
 
     def values(self, line: StudyLine) -> list[StudyPoint]:
-        """Return the points of the line whose value is a number."""
+        """Return the points of the line with a finite value."""
         found = [(place, self.of(record), record) for place, record in line.points]
         return [
             self._value(place, value, record) for place, value, record in found if value is not None and isfinite(value)
@@ -71,17 +72,17 @@ class StudyQuantity:
 
 
 def time_of(records: Sequence[Record]) -> StudyQuantity:
-    """Return a training's time, or its rate where points train on different amounts of data: times do not compare."""
+    """Return the training time, or the rate if the points train on different amounts of data."""
     if len({record.data and record.data.train for record in records}) <= 1:
-        bar = "of the time, the interval of the rate"
-        return StudyQuantity("time of the training", "s", bar, _training, _bar_of_training, _with_compilation)
+        bar = "training time, by the interval of the rate"
+        return StudyQuantity("training time", "s", bar, _training, _bar_of_training, _with_compilation)
     item = next((record.work.item for record in records if record.work), "items")
     rate = f"{item} per second"
-    return StudyQuantity(rate, "", f"of the {rate}, their interval", lambda record: record.rate("items"), _bar_of_rate)
+    return StudyQuantity(rate, "", f"interval of the {rate}", lambda record: record.rate("items"), _bar_of_rate)
 
 
 def _training(record: Record) -> float | None:
-    """Return the seconds of one of the repeated trainings, less compilation, which long trainings make up for."""
+    """Return the seconds of one training run without compilation."""
     whole, metrics = _whole_training(record), record.metrics
     return None if whole is None else whole - (metrics["compile"].value if "compile" in metrics else 0.0)
 
@@ -92,27 +93,31 @@ def _whole_training(record: Record) -> float | None:
 
 
 def _with_compilation(record: Record) -> float | None:
-    """Return the seconds of one of the repeated trainings with its compilation, where that was measured."""
+    """Return the seconds of one training run with compilation; None if compilation was not measured."""
     return _whole_training(record) if "compile" in record.metrics else None
 
 
 def _bar_of_training(record: Record) -> tuple[float, float] | None:
-    """Return the time of a training at both ends of the interval of its rate; None where it has no interval."""
+    """Return the training times at both ends of the interval of the rate; None without an interval."""
     seconds, timing = _training(record), record.timing
-    if seconds is None or timing is None or not timing.execution.confidence:
+    if seconds is None or not _has_interval(timing):
         return None
     steps = timing.execution
-    return seconds * steps.low / steps.seconds, seconds * steps.high / steps.seconds
+    return seconds * (steps.low / steps.seconds), seconds * (steps.high / steps.seconds)
 
 
 def _bar_of_rate(record: Record) -> tuple[float, float] | None:
-    """Return the ends of the interval of the rate; None where it has none."""
+    """Return the ends of the rate's interval; None without one."""
     found = record.rate_interval("items")
-    return found[1:] if found and record.timing and record.timing.execution.confidence else None
+    return found[1:] if found and _has_interval(record.timing) else None
+
+
+def _has_interval(timing: Timing | None) -> TypeGuard[Timing]:
+    return timing is not None and timing.execution.confidence > 0 and not timing.upper_bound
 
 
 def quality_of(records: Sequence[Record]) -> StudyQuantity | None:
-    """Return the quality that the benchmark is judged by; None where it declares none."""
+    """Return the headline quality metric; None if none is declared."""
     headlines = (quality for record in records for quality in record.qualities if quality.headline)
     headline = next(headlines, None)
     if headline is None:
@@ -132,5 +137,5 @@ def quality_of(records: Sequence[Record]) -> StudyQuantity | None:
         return found - record.metrics[deviation].value, found + record.metrics[deviation].value
 
     title = name.replace("_", " ")
-    what = "the standard deviation over the repeats" if repeated else "the interval that so many examples allow"
-    return StudyQuantity(title, "", f"of the {title}, {what}", value, bar)
+    what = "standard deviation over repeated training runs" if repeated else "95 % interval by the number of examples"
+    return StudyQuantity(title, "", f"{title}, {what}", value, bar)

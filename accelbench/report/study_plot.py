@@ -1,4 +1,4 @@
-"""The report's drawing of a study: run time and quality of training against the axis that the points sweep."""
+"""Drawing of a study: training time and quality against the swept axis."""
 
 from __future__ import annotations
 
@@ -22,31 +22,30 @@ from accelbench.report.svg import (
     SERIES,
     SURFACE,
     WIDTH,
+    add_tooltips,
     inline_svg,
     legend_below,
     legend_height,
     plot_style,
-    tell,
 )
 
 PANEL = 2.5
-"""The height in inches of a panel."""
+"""Height of a panel in inches."""
 FAR_APART = 6.0
-"""The ratio beyond which times, as those of a CPU and a GPU, stand on a logarithmic axis."""
+"""Ratio of the largest to the smallest time above which the axis is logarithmic."""
 CHARACTER = 0.024
-"""The part of the axis that a character of a value's name takes; a name that would touch the last one is left out."""
+"""Width of a character of a tick label as a share of the axis; overlapping labels are omitted."""
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)), (0, (6, 2, 1.2, 2, 1.2, 2)))
 STYLE: dict[str, Any] = {"markersize": 6, "markeredgecolor": SURFACE, "linewidth": 1.6}
 HOLLOW: dict[str, Any] = {"markersize": 5, "markerfacecolor": "none", "linestyle": "", "markeredgewidth": 0.9}
-"""The style of a time with compilation, in the colour and the shape of the time without."""
+"""Style of a time with compilation, which has the colour and the marker of the time without."""
 
 
 @dataclass(frozen=True)
 class Styles:
-    """Colours and markers tell the choices apart and dashes the devices; of one choice, all three tell the devices.
+    """Line styles: colours and markers for the choices, dashes for the devices or runs.
 
-    Where the devices, or runs, are more than dashes can tell apart, colours and markers tell them, and dashes the
-    choices.
+    With a single choice, all three stand for the devices. With more devices than dashes, the two are exchanged.
     """
 
     sweep: StudySweep
@@ -67,30 +66,30 @@ class Styles:
         return len(self.sweep.places) > DASHED
 
     def choices(self) -> list[Line2D]:
-        """Return the legend's entries for the choices, where there are several."""
+        """Return the legend entries of the choices, if there are several."""
         lines = {line.choice: line for line in self.sweep.lines} if len(self.sweep.choices) > 1 else {}
         return [self._entry(choice, self.of(line), not self._places_colored) for choice, line in lines.items()]
 
     def places(self) -> list[Line2D]:
-        """Return the legend's entries for the devices or runs, where there are several."""
+        """Return the legend entries of the devices or runs, if there are several."""
         lines = {line.where: line for line in self.sweep.lines} if len(self.sweep.places) > 1 else {}
         if len(self.sweep.choices) == 1:
             return [Line2D([], [], label=clip(place), **self.of(line)) for place, line in lines.items()]
         return [self._entry(place, self.of(line), self._places_colored) for place, line in lines.items()]
 
     def compiled(self) -> list[Line2D]:
-        """Return the legend's entry for times with compilation, where there are any."""
+        """Return the legend entry of times with compilation, if there are any."""
         hollow = HOLLOW | {"marker": MARKERS[0], "markeredgecolor": MUTED}
         return [Line2D([], [], label="with compilation", **hollow)] if self.sweep.compiled else []
 
     def _entry(self, label: str, style: dict[str, Any], colored: bool) -> Line2D:
-        """Return an entry that shows the colour and the marker of a line, or its dashes alone."""
-        alone = {"linestyle": "-"} if colored else {"color": MUTED, "marker": ""}
-        return Line2D([], [], label=clip(label), **style | alone)
+        """Return a legend entry with the colour and the marker of a line, or with its dashes only."""
+        part = {"linestyle": "-"} if colored else {"color": MUTED, "marker": ""}
+        return Line2D([], [], label=clip(label), **style | part)
 
 
 def draw_studies(studies: Sequence[Study]) -> list[tuple[Study, list[tuple[StudySweep, Markup]]]]:
-    """Return each study with its sweeps and their drawings, for the one page that they stand in."""
+    """Return each study with its sweeps and their drawings, which have unique ids within a page."""
     return [
         (study, [(sweep, study_plot(sweep, f"study-{n}-{m}")) for m, sweep in enumerate(study.sweeps, start=1)])
         for n, study in enumerate(studies, start=1)
@@ -98,7 +97,7 @@ def draw_studies(studies: Sequence[Study]) -> list[tuple[Study, list[tuple[Study
 
 
 def study_plot(sweep: StudySweep, name: str) -> Markup:
-    """Draw a panel for the run time and one for the quality, where there is one, over the legend."""
+    """Draw a panel for the training time, one for the quality metric (if any), and the legend below."""
     values = sorted({value for line in sweep.lines for value, _ in line.points})
     styles = Styles(sweep)
     with plot_style():
@@ -110,25 +109,25 @@ def study_plot(sweep: StudySweep, name: str) -> Markup:
             axes = figure.add_axes((0.085 + 0.5 * number, below / height, 0.405, PANEL / height))
             drawn = [value for line in sweep.lines for value in _draw(axes, sweep.axis, line, measure, styles.of(line))]
             axes.set_title(clip(measure.title), loc="left", fontsize=9, color=MUTED)
-            axes.set_xlabel(clip(sweep.axis_in_words))
+            axes.set_xlabel(clip(sweep.axis_label))
             _scale_x(axes, values)
             _scale_y(axes, measure, drawn, from_zero=not number)
         legend_below(figure, legends)
         what = " and ".join(measure.title for measure in sweep.measures)
         models = " and ".join(sweep.benchmarks)
-        title = f"{models} against the {sweep.axis_in_words}: {what}, on {', '.join(sweep.places)}"
+        title = f"{models} against the {sweep.axis_label}: {what}, on {', '.join(sweep.places)}"
         return inline_svg(figure, name, title)
 
 
 def _draw(axes: Axes, axis: str, line: StudyLine, measure: StudyQuantity, style: dict[str, Any]) -> list[float]:
-    """Draw the line with its bars, and hollow what compilation adds; return the values that were drawn."""
+    """Draw the line with its error bars, and times with compilation as hollow markers; return all drawn values."""
     points = measure.values(line)
     if not points:
         return []
     x, y = [point.place for point in points], [point.value for point in points]
     (drawn,) = axes.plot(x, y, **style)
     name = ", ".join(filter(None, (line.choice, line.where)))
-    tell(drawn, name, [f"{axis}={point.place:,}, {_told(point, measure.unit)}" for point in points])
+    add_tooltips(drawn, name, [f"{axis}={point.place:,}, {_value_text(point, measure.unit)}" for point in points])
     barred = [point for point in points if math.isfinite(point.low)]
     if barred:
         ends = [[point.value - point.low for point in barred], [point.high - point.value for point in barred]]
@@ -140,18 +139,18 @@ def _draw(axes: Axes, axis: str, line: StudyLine, measure: StudyQuantity, style:
         hollow = HOLLOW | {"marker": style["marker"], "markeredgecolor": style["color"]}
         (drawn,) = axes.plot([point.place for point in compiled], whole, zorder=1, **hollow)
         marks = [f"{axis}={point.place:,}, {read(point.with_compilation, measure.unit)}" for point in compiled]
-        tell(drawn, f"{name}, with compilation", marks)
+        add_tooltips(drawn, f"{name}, with compilation", marks)
     return y + whole
 
 
-def _told(point: StudyPoint, unit: str) -> str:
-    """Return the value of a point in words, with its bar where it has one."""
+def _value_text(point: StudyPoint, unit: str) -> str:
+    """Return the value of a point as text, with its interval if it has one."""
     bar = (point.low, point.high) if math.isfinite(point.low) else (None, None)
     return str(read(point.value, unit, *bar)) if unit else f"{point.value:.4g}"
 
 
 def _scale_x(axes: Axes, values: Sequence[int]) -> None:
-    """Name the values themselves on the axis; where they grow by factors, make it logarithmic."""
+    """Set ticks at the values; make the axis logarithmic if their steps increase."""
     grow = values[-1] - values[-2] > values[1] - values[0] and values[0] > 0
     if grow:
         axes.set_xscale("log", base=2)
@@ -167,7 +166,7 @@ def _scale_x(axes: Axes, values: Sequence[int]) -> None:
 
 
 def _scale_y(axes: Axes, measure: StudyQuantity, values: Sequence[float], from_zero: bool) -> None:
-    """Begin a time or a rate at zero, or make it logarithmic where values are far apart; fit a quality's axis."""
+    """Set the y-axis: from zero or logarithmic for a time or rate, fitted to the values for a quality metric."""
     if from_zero and min(values) > 0 and max(values) > FAR_APART * min(values):
         axes.set_yscale("log")
         axes.set_ylim(min(values) / 1.4, max(values) * 1.4)

@@ -1,8 +1,8 @@
-"""A matplotlib figure as SVG to stand inside a page: themed by the page's CSS, accessible, and the same every time.
+"""Matplotlib figures as inline SVG: styled by the page's CSS, accessible, and reproducible.
 
-Colours are written as stand-ins that become CSS variables, so that one drawing is legible in light and in dark; text
-stays text, in the page's own font; and every id carries the figure's name, since a page has one space of ids.
-Matplotlib is imported by what draws: the terminal imports the sections too, and draws nothing.
+Placeholder colours become CSS variables, for light and dark mode. Text remains text in the page's font. Every id has
+the figure's name as a prefix, as ids must be unique in a page. Matplotlib is imported only in functions, because the
+terminal imports the sections, too.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 WIDTH = 11.0
-"""The width of a drawing in inches; the page scales a drawing down, never up."""
+"""Width of a drawing in inches; the page scales drawings down, never up."""
 ROW = 0.19
-"""The height in inches of a row of a legend below a drawing."""
+"""Height in inches of a legend's row."""
 INK, MUTED, GRID, SURFACE = "#010101", "#020202", "#030303", "#040404"
 SERIES = ("#010001", "#010002", "#010003", "#010004", "#010005", "#010006")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""The markers, one more than the colours, so that the two drawn in turn repeat only after 42 lines."""
+"""Markers: one more than the colours, so that combinations repeat only after 42 lines."""
 
-TELLS = "¶"
-"""The sign between the texts of a line's id, which become what the pointer held over the line and its marks tells."""
+SEPARATOR = "¶"
+"""Separator of the tooltips that `add_tooltips` stores in a line's id until `inline_svg` extracts them."""
 
 _VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface"} | {
     color: f"--series-{number}" for number, color in enumerate(SERIES, start=1)
@@ -78,7 +78,7 @@ _STYLE: dict[str, Any] = {
 
 @contextmanager
 def plot_style() -> Iterator[None]:
-    """Draw in the page's style, whatever this machine's matplotlib settings are."""
+    """Return a context in which Matplotlib uses the page's style and no local settings."""
     import matplotlib
     from cycler import cycler
 
@@ -89,7 +89,7 @@ def plot_style() -> Iterator[None]:
 
 
 def replica_axes(counts: Sequence[int], title: str) -> tuple[Figure, Axes]:
-    """Return an empty drawing of what `title` says against these numbers of replicas, marked by the powers of two."""
+    """Return an empty figure with a logarithmic x-axis of these numbers of replicas."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -105,18 +105,18 @@ def replica_axes(counts: Sequence[int], title: str) -> tuple[Figure, Axes]:
 
 
 def tick_label(value: float, unit: str) -> str:
-    """Return the name of a value on an axis: `200 GB/s`."""
+    """Return the tick label of a value: `200 GB/s`."""
     reading = read(value, unit)
     return f"{digits(float(reading.value.replace(',', '')), 1)} {reading.unit}"
 
 
 def legend_height(entries: Sequence[Line2D]) -> float:
-    """Return the height in inches of a legend that stands below a drawing."""
+    """Return the height in inches of a legend below a drawing."""
     return ROW * math.ceil(len(entries) / _columns(entries))
 
 
 def legend_below(figure: Figure, legends: Sequence[Sequence[Line2D]]) -> None:
-    """Draw legends one above the other at the foot of the figure, the first at the bottom."""
+    """Draw legends below the axes, the first at the bottom of the figure."""
     _, height = figure.get_size_inches()
     bottom = 0.0
     for entries in legends:
@@ -126,19 +126,19 @@ def legend_below(figure: Figure, legends: Sequence[Sequence[Line2D]]) -> None:
 
 
 def _columns(entries: Sequence[Line2D]) -> int:
-    """Return how many entries fit beside each other."""
+    """Return the number of legend columns that fit."""
     longest = max(len(str(entry.get_label())) for entry in entries)
     return max(1, min(len(entries), int(7.0 / (0.6 + 0.075 * longest))))
 
 
-def tell(line: Line2D, name: str, marks: Sequence[str]) -> None:
-    """Have the pointer held over a line tell its name, and over each of its marks the name and what that mark is."""
+def add_tooltips(line: Line2D, name: str, marks: Sequence[str]) -> None:
+    """Add tooltips to a line (its name) and to each of its markers (the name and the marker's text)."""
     texts = (name, *(f"{name}: {mark}" if name else mark for mark in marks))
-    line.set_gid("".join(f"{TELLS}{text.replace(TELLS, ' ')}" for text in texts))
+    line.set_gid("".join(f"{SEPARATOR}{text.replace(SEPARATOR, ' ')}" for text in texts))
 
 
 def inline_svg(figure: Figure, name: str, title: str) -> Markup:
-    """Return the figure as an `<svg>`; `name` is unique in the page, `title` tells a screen reader what is shown."""
+    """Return the figure as an `<svg>` element; `name` is unique in the page, `title` is its accessible name."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     root = ElementTree.fromstring(plain(buffer.getvalue()))
@@ -146,7 +146,7 @@ def inline_svg(figure: Figure, name: str, title: str) -> Markup:
         _name_marks(element)
         _rewrite(element, name)
     _remove(root, "metadata")
-    _remove(root, "defs", "style")  # it styles `*`, which inside a page is the whole page; report.css says the same
+    _remove(root, "defs", "style")  # its selector `*` would style the whole page; report.css has the rules
     width, height = (float(root.attrib.pop(side).removesuffix("pt")) for side in ("width", "height"))
     root.attrib |= {"class": "plot", "role": "img", "aria-labelledby": f"{name}-title"}
     root.set("style", f"--width: {width / 72 * 96:.0f}px; aspect-ratio: {width:g} / {height:g}")
@@ -159,7 +159,7 @@ def inline_svg(figure: Figure, name: str, title: str) -> Markup:
 
 
 def _remove(root: ElementTree.Element, *path: str) -> None:
-    """Take out the element at the end of the path, wherever the path begins below `root`."""
+    """Remove the elements at `path`."""
     *parents, tag = (f"{{{_SVG}}}{name}" for name in path)
     for parent in root.iterfind("/".join(parents)) if parents else [root]:
         for element in parent.findall(tag):
@@ -167,14 +167,14 @@ def _remove(root: ElementTree.Element, *path: str) -> None:
 
 
 def _name_marks(element: ElementTree.Element) -> None:
-    """Give a line of which `tell` was told, and each of its marks, the titles in place of the id that they stood in."""
-    texts = element.get("id", "").split(TELLS)[1:]
+    """Replace an id set by `add_tooltips` with `<title>` elements of the line and its markers."""
+    texts = element.get("id", "").split(SEPARATOR)[1:]
     if not texts:
         return
     del element.attrib["id"]
     marks = list(element.iter(f"{{{_SVG}}}use"))
-    told = zip(marks, texts[1:], strict=True) if len(marks) == len(texts) - 1 else ()  # outside the figure are none
-    for place, text in [*told, *([(element, texts[0])] if texts[0] else [])]:
+    titles = zip(marks, texts[1:], strict=True) if len(marks) == len(texts) - 1 else ()  # some may be outside the axes
+    for place, text in [*titles, *([(element, texts[0])] if texts[0] else [])]:
         title = ElementTree.Element(f"{{{_SVG}}}title")
         title.text = text
         place.insert(0, title)

@@ -1,4 +1,4 @@
-"""The report's drawing of a benchmark whose points sweep a size in bytes: its figure against the size."""
+"""Plot of a benchmark's result against a swept size in bytes."""
 
 from __future__ import annotations
 
@@ -15,25 +15,36 @@ from accelbench.output.format import read
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.text import format_bytes
 from accelbench.report.rows import Group, Row, lines
-from accelbench.report.svg import MARKERS, MUTED, SERIES, SURFACE, WIDTH, inline_svg, plot_style, tell, tick_label
+from accelbench.report.svg import (
+    MARKERS,
+    MUTED,
+    SERIES,
+    SURFACE,
+    WIDTH,
+    add_tooltips,
+    inline_svg,
+    plot_style,
+    tick_label,
+)
 
 MOST_LINES = 16
-"""The lines drawn at most, evenly through the choices of the other axes; more are no drawing that can be read."""
+"""Maximum number of lines, evenly spaced over the choices of the other axes."""
 LEAST_SIZES = 4
-"""The least number of sizes that are drawn; fewer are read more easily in the table."""
+"""Minimum number of sizes for a plot."""
 TICKS = 12
-"""The sizes that the axis names at most."""
+"""Maximum number of labelled sizes on the axis."""
 CROWDED = 0.06
-"""The part of the drawing's width within which the sizes of caches are named one above the other."""
+"""Half the distance, as a share of the width, below which labels of caches are placed at different heights."""
 
 SweepLine = tuple[str, list[tuple[float, float]]]
-"""A line's name, which says what its points have in common, and its points (bytes, rate or seconds) in order."""
+"""Label of a line (the common values of its points), and its points (bytes, rate or seconds) in order."""
 
 
 def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
-    """Draw the figure of a benchmark's points against their size, a line for each choice of the other axes.
+    """Draw the results against the size, a line for each choice of the other axes.
 
-    Both axes are logarithmic, and the machine's caches are marked. None where no axis is a size, or the sizes are few.
+    Both axes are logarithmic, and the machine's caches are marked. Returns None without a size axis or with fewer than
+    `LEAST_SIZES` sizes.
     """
     axis = group.size_axis
     if axis is None or len({row.record.point.values.get(axis) for row in group.rows}) < LEAST_SIZES:
@@ -55,8 +66,8 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
         for (label, points), color, marker in zip(drawn, cycle(SERIES), cycle(MARKERS), strict=False):
             x, y = zip(*points, strict=True)
             (line,) = axes.plot(x, y, color=color, marker=marker, markersize=4.5, markeredgecolor=SURFACE, label=label)
-            marks = [f"{format_bytes(size)}, {read(value, unit).figure}" for size, value in points]
-            tell(line, label or group.benchmark, marks)
+            marks = [f"{format_bytes(size)}, {read(value, unit).quantity}" for size, value in points]
+            add_tooltips(line, label or group.benchmark, marks)
         if len(drawn) > 1:
             axes.legend(loc="best")
         axes.set_xlabel("size")
@@ -74,7 +85,7 @@ def sweep(group: Group, environment: Environment, name: str) -> Markup | None:
 
 
 def _lines(group: Group, axis: str, unit: int) -> Iterator[SweepLine]:
-    """Yield a line for each choice of the other axes; a point without a rate is left out."""
+    """Yield a line for each choice of the other axes, without points that have no rate."""
     for label, points in lines(group.rows, axis, group.varying).items():
         rates = [(float(amount * unit), record.rate()) for amount, record in points]
         known = [(size, rate) for size, rate in rates if rate and math.isfinite(rate)]
@@ -83,33 +94,33 @@ def _lines(group: Group, axis: str, unit: int) -> Iterator[SweepLine]:
 
 
 def _evenly(lines: Sequence[SweepLine]) -> list[SweepLine]:
-    """Return as many lines as are drawn, the first and the last among them."""
+    """Return at most `MOST_LINES` evenly spaced lines, including the first and the last."""
     count = min(MOST_LINES, len(lines))
     return [lines[round(place * (len(lines) - 1) / max(1, count - 1))] for place in range(count)]
 
 
 def _what(row: Row) -> str:
-    """Return the title of the upright axis."""
+    """Return the title of the y-axis."""
     if row.record.figure != "time":
         return "rate"
     work = row.record.work
-    return f"time of each of the {work.item}" if work and work.items else "time of one execution"
+    return f"time per item ({work.item})" if work and work.items else "time of one execution"
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the upright axis, with room above and below, so that no line touches the frame."""
+    """Return the limits of the y-axis, with a margin."""
     return min(values) / 1.5, max(values) * 1.5
 
 
 def _size_ticks(least: float, most: float) -> list[float]:
-    """Return powers of two in equal steps, from the first that is drawn."""
+    """Return powers of two in equal steps."""
     first, last = math.ceil(math.log2(least)), math.floor(math.log2(most))
     step = max(1, -(-(last - first + 1) // TICKS))
     return [float(2**power) for power in range(first, last + 1, step)]
 
 
 def _caches(device: str, environment: Environment) -> Iterator[tuple[str, int]]:
-    """Yield the name and size of every cache that data of this device pass, where the record knows it."""
+    """Yield the name and size of each known data cache of the device."""
     if device == "cpu":
         for cache in environment.cpu.caches:
             if cache.kind != "Instruction":

@@ -1,4 +1,4 @@
-"""The records as flat tables, one line per point: `records.csv`, and `records.parquet` with each column described."""
+"""Records as flat tables, one row per point: `records.csv`, and `records.parquet` with descriptions of the columns."""
 
 from __future__ import annotations
 
@@ -35,87 +35,89 @@ if TYPE_CHECKING:
     from accelbench.report.section import Run
 
 COLUMNS: Mapping[str, tuple[str, str]] = {
-    "run_id": ("str", "the run"),
-    "benchmark": ("str", "the benchmark"),
+    "run_id": ("str", "id of the run"),
+    "benchmark": ("str", "benchmark"),
     "device": ("str", "cpu, gpu or tpu"),
-    "backend": ("str", "the framework under Keras; null for a kernel"),
+    "backend": ("str", "Keras backend; null for a kernel"),
     "seed": ("int", "seed of the random inputs"),
     "status": ("str", "measured, failed or skipped"),
-    "reason": ("str", "why it failed or was skipped"),
-    "started": ("time", "when the point was begun, UTC"),
+    "reason": ("str", "reason why the point failed or was skipped"),
+    "started": ("time", "start time of the point, UTC"),
     "elapsed_s": ("float", "wall seconds of the point, all phases"),
-    "rounds": ("int", "fresh processes that measured the point; the median and its interval are over them"),
+    "rounds": ("int", "repetitions, each in a new process; the median and its interval are over them"),
     "median_s": ("float", "median seconds of one execution, or of one training step"),
     "ci_low_s": ("float", "lower bound of the median's interval, seconds"),
     "ci_high_s": ("float", "upper bound of the median's interval, seconds"),
-    "ci_confidence": ("float", "the coverage that the interval really has"),
-    "minimum_s": ("float", "the fastest sample, seconds"),
+    "ci_confidence": ("float", "actual coverage of the interval"),
+    "minimum_s": ("float", "fastest sample, seconds"),
     "q1_s": ("float", "first quartile, seconds"),
     "q3_s": ("float", "third quartile, seconds"),
-    "maximum_s": ("float", "the slowest sample, seconds"),
-    "mean_s": ("float", "mean, seconds; of a training without the turns of epochs"),
-    "relative_stdev": ("float", "standard deviation over mean"),
-    "samples": ("int", "how many samples were taken"),
+    "maximum_s": ("float", "slowest sample, seconds"),
+    "mean_s": ("float", "mean, seconds; for training workloads without the time between epochs"),
+    "relative_stdev": ("float", "standard deviation divided by the mean"),
+    "samples": ("int", "number of samples"),
     "outliers": ("int", "samples beyond Tukey's inner fences"),
-    "discarded": ("int", "samples thrown away because the device was throttled"),
+    "discarded": ("int", "samples discarded because the device was throttled"),
     "loops": ("int", "executions per sample"),
-    "stop": ("str", "the rule that ended the sampling"),
+    "stop": ("str", "rule that ended sampling"),
     "timer": ("str", "host, nvbench or steps"),
-    "steady_steps": ("int", "a training's steps after its warm-up, of which the rate is"),
-    "steady_s": ("float", "the seconds of these steps, turns of epochs included and the suite's own evaluation not"),
-    "batch_s": ("float", "GPU: seconds per execution back to back"),
-    "figure": ("str", "what the rate counts: flops, bytes, items, or time"),
-    "rate": ("float", "work per second at the median, of a training over all steady time; of a time the seconds"),
-    "rate_low": ("float", "the same at the slower bound of the interval (of a time: the lower bound)"),
-    "rate_high": ("float", "the same at the faster bound of the interval (of a time: the upper bound)"),
+    "steady_steps": ("int", "training steps after warm-up, over which the rate is computed"),
+    "steady_s": ("float", "seconds of these steps, including time between epochs, without the suite's own evaluation"),
+    "batch_s": ("float", "GPU: seconds per execution, back to back"),
+    "clean_share": ("float", "share of the samples without a recorded disturbance; null if the causes are unknown"),
+    "upper_bound": ("str", "reason why times are upper bounds and rates lower ones; null for an estimate"),
+    "figure": ("str", "metric: flops, bytes, items, or time"),
+    "rate": ("float", "work per second at the median (training: over all steady time); the seconds if figure is time"),
+    "rate_low": ("float", "rate at the slower end of the interval (figure time: lower end, null for a bound)"),
+    "rate_high": ("float", "rate at the faster end of the interval, null for a bound (figure time: upper end)"),
     "unit": ("str", "unit of the rate"),
     "flops": ("float", "floating-point operations of one execution"),
     "bytes": ("float", "bytes that one execution must move"),
     "items": ("float", "items of one execution"),
-    "item": ("str", "what an item is"),
-    "data": ("str", "what a training experiment was trained and tested on"),
-    "data_note": ("str", "a fact that a quality measured on that data must be read with"),
-    "data_synthetic": ("bool", "whether that was drawn by rule; null where nothing was trained"),
-    "arithmetic_intensity": ("float", "flops over bytes"),
-    "dtype": ("str", "the arithmetic whose peak and ceiling are the point's"),
-    "peak": ("float", "the vendor's peak, FLOP/s or byte/s"),
-    "peak_reason": ("str", "why no peak is known"),
-    "peak_unit_kind": ("str", "the hardware unit that reaches the peak"),
-    "peak_source": ("str", "where the vendor states it"),
-    "share_of_peak": ("float", "rate over peak; for training the MFU"),
-    "share_of_peak_at_clock": ("float", "the same with the peak scaled to the observed clock"),
-    "observed_clock_mhz": ("float", "GPU: the median SM clock while the point was measured"),
-    "observed_clock_source": ("str", "who read it: NVBench in the samples that were kept, or NVML meanwhile"),
-    "ceiling": ("float", "the best such rate measured on this device, FLOP/s or byte/s"),
-    "share_of_ceiling": ("float", "rate over ceiling"),
-    "share_of_ceiling_reason": ("str", "why that share is unknown"),
-    "verified": ("bool", "whether the answer was right; null if it was not checked"),
-    "verification": ("str", "how the answer was checked"),
-    "error": ("float", "the answer's error"),
-    "tolerance": ("float", "the error tolerated"),
-    "import_s": ("float", "seconds of imports, of all its workers"),
+    "item": ("str", "name of an item"),
+    "data": ("str", "training and test data"),
+    "data_note": ("str", "note on the quality metrics measured with the data"),
+    "data_synthetic": ("bool", "whether the data are synthetic; null if nothing was trained"),
+    "arithmetic_intensity": ("float", "flops per byte"),
+    "dtype": ("str", "dtype of the arithmetic that peak and ceiling refer to"),
+    "peak": ("float", "vendor's peak, FLOP/s or byte/s"),
+    "peak_reason": ("str", "reason why no peak is known"),
+    "peak_unit_kind": ("str", "hardware unit with this peak"),
+    "peak_source": ("str", "vendor's document with the peak"),
+    "share_of_peak": ("float", "rate divided by peak; for training the MFU"),
+    "share_of_peak_at_clock": ("float", "rate divided by the peak at the observed clock"),
+    "observed_clock_mhz": ("float", "GPU: median SM clock during the measurement"),
+    "observed_clock_source": ("str", "source of the clock: NVBench (kept samples), or NVML (during the measurement)"),
+    "ceiling": ("float", "highest rate of this kind measured on this device, FLOP/s or byte/s"),
+    "share_of_ceiling": ("float", "rate divided by ceiling"),
+    "share_of_ceiling_reason": ("str", "reason why share_of_ceiling is unknown"),
+    "verified": ("bool", "whether the result was correct; null if not checked"),
+    "verification": ("str", "method of verification"),
+    "error": ("float", "error of the result"),
+    "tolerance": ("float", "tolerated error"),
+    "import_s": ("float", "seconds of imports, all workers"),
     "prepare_s": ("float", "seconds of preparation"),
     "first_call_s": ("float", "seconds of the first execution: compilation, autotuning, tracing"),
     "warmup_s": ("float", "seconds of warm-up"),
     "measure_s": ("float", "seconds of measurement"),
     "verify_s": ("float", "seconds of verification"),
-    "profile_s": ("float", "seconds of the pass under the profilers, after all that was measured"),
-    "bottleneck": ("str", "what holds a training back; null where it is unknown or was not asked"),
-    "bottleneck_beside": ("str", "what cannot be told from it as the larger cause, separated by semicolons"),
-    "bottleneck_reason": ("str", "why it is unknown"),
-    "noise": ("str", "what disturbed the measurement, separated by semicolons; empty if nothing was seen"),
-    "held_back": ("str", "what kept the libraries that did the work below what the CPU can, separated by semicolons"),
-    "cpu_first": ("int", "the logical CPU of the measuring thread when measuring began, in the first round"),
-    "cpu_last": ("int", "the logical CPU of the measuring thread when measuring ended, in the first round"),
-    "pinned": ("bool", "whether the measuring thread was kept to one CPU"),
-    "throttle_reasons": ("str", "the device's own throttle reasons, separated by semicolons"),
-    "command": ("str", "the command line that measures the point again"),
+    "profile_s": ("float", "seconds of profiling, after the measurement"),
+    "bottleneck": ("str", "bottleneck of a training workload; null if unknown or not profiled"),
+    "bottleneck_beside": ("str", "causes that may be as large as the bottleneck, separated by semicolons"),
+    "bottleneck_reason": ("str", "reason why the bottleneck is unknown"),
+    "noise": ("str", "causes of noise, separated by semicolons; empty if the result is not noisy"),
+    "held_back": ("str", "settings that limit the libraries below the CPU's capability, separated by semicolons"),
+    "cpu_first": ("int", "logical CPU of the measuring thread at the start of the first repetition"),
+    "cpu_last": ("int", "logical CPU of the measuring thread at the end of the first repetition"),
+    "pinned": ("bool", "whether the measuring thread was pinned to one CPU"),
+    "throttle_reasons": ("str", "throttle reasons reported by the device, separated by semicolons"),
+    "command": ("str", "command line that repeats the measurement"),
 }
-"""The type and the meaning of the columns that every table has.
+"""Type and description of the columns of every table.
 
-Further ones, as the records have them: `param.<axis>`; `metric.<name>` in the unit that its description gives;
-`quality.<name>.low` and `.high`, its interval; `telemetry.<gauge>`, the median reading, over all cores where there is
-one gauge per core; `counter.<name>`.
+Additional columns depend on the records: `param.<axis>`; `metric.<name>`, with its unit in the description;
+`quality.<name>.low` and `.high`, the interval; `telemetry.<gauge>`, the median reading, combined over all cores for
+gauges per core; `counter.<name>`.
 """
 
 PIECE = 1000
@@ -133,10 +135,10 @@ _PANDAS |= {"bool": ("bool", "boolean"), "time": ("datetimetz", "datetime64[us]"
 
 
 def write_tables(store: RunStore, run: Run) -> None:
-    """Write `records.csv` and `records.parquet` with all points of the run into its folder, piece by piece."""
+    """Write `records.csv` and `records.parquet` with all points of the run into its directory."""
     columns = find_columns(run.all_records())
     schema = _schema(columns)
-    sink = pa.BufferOutputStream()  # Arrow opens no file whose name is not Unicode
+    sink = pa.BufferOutputStream()  # Arrow cannot open files with names that are not Unicode
 
     def write(path: Path) -> None:
         with path.open("w", encoding="utf-8", newline="") as file, pq.ParquetWriter(sink, schema) as parquet:
@@ -151,7 +153,7 @@ def write_tables(store: RunStore, run: Run) -> None:
 
 
 def write_joined_table(path: Path, runs: Sequence[tuple[str, Run]]) -> None:
-    """Write the records of several runs into one CSV file with the label of the run as first column."""
+    """Write the records of several runs to one CSV file; the first column is the run's label."""
     columns = find_columns(record for _, run in runs for record in run.all_records())
 
     def write(path: Path) -> None:
@@ -166,7 +168,7 @@ def write_joined_table(path: Path, runs: Sequence[tuple[str, Run]]) -> None:
 
 
 def make_table(run: Run) -> pd.DataFrame:
-    """Return one row per point, with the columns of `records.csv` in pandas' nullable types."""
+    """Return a data frame with one row per point and the columns of `records.csv`, in pandas' nullable types."""
     columns = find_columns(run.all_records())
     schema = _schema(columns)
     tables = (_arrow_table(lines, columns, schema) for lines in _pieces(run, columns))
@@ -175,13 +177,12 @@ def make_table(run: Run) -> pd.DataFrame:
 
 
 def _arrow_table(lines: Sequence[Sequence[Any]], columns: Mapping[str, tuple[str, str]], schema: pa.Schema) -> pa.Table:
-    """Return lines with a cell per column as a table."""
     arrays = [_array(cells, kind) for cells, (kind, _) in zip(zip(*lines, strict=True), columns.values(), strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _schema(columns: Mapping[str, tuple[str, str]]) -> pa.Schema:
-    """Return the schema with descriptions, and the metadata by which pandas reads nullable columns."""
+    """Return the Arrow schema with descriptions, and with metadata for nullable columns in pandas."""
     fields = [pa.field(name, _ARROW[kind], metadata={"description": text}) for name, (kind, text) in columns.items()]
     described = [
         {
@@ -199,7 +200,7 @@ def _schema(columns: Mapping[str, tuple[str, str]]) -> pa.Schema:
 
 
 def _array(cells: Sequence[Any], kind: str) -> pa.Array:
-    """Return the cells of a column as an array, built from buffers: `pyarrow.array` would load pandas."""
+    """Return the cells of a column as an Arrow array, built from buffers because `pyarrow.array` imports pandas."""
     known = np.array([cell is not None for cell in cells])
     buffers: list[Any] = [np.packbits(known, bitorder="little")]
     if kind == "str":
@@ -215,7 +216,7 @@ def _array(cells: Sequence[Any], kind: str) -> pa.Array:
 
 
 def _no_formulas(line: Sequence[Any]) -> list[Any]:
-    """Return the cells with a quote before each text that a spreadsheet would compute."""
+    """Return the cells with a quote before each text that a spreadsheet would read as a formula."""
     return [
         f"'{cell}" if isinstance(cell, str) and cell.lstrip().startswith(("=", "+", "-", "@")) else cell
         for cell in line
@@ -223,7 +224,7 @@ def _no_formulas(line: Sequence[Any]) -> list[Any]:
 
 
 def find_columns(records: Iterable[Record]) -> dict[str, tuple[str, str]]:
-    """Return the type and the meaning of each column of a table of these records."""
+    """Return the type and the description of each column for these records."""
     meanings: dict[str, str] = {}
     kinds: dict[str, str | None] = {}
     for record in records:
@@ -234,9 +235,9 @@ def find_columns(records: Iterable[Record]) -> dict[str, tuple[str, str]]:
 
 
 def _wider(kind: str | None, value: Any) -> str | None:
-    """Return the type of a column of that type, None of one without a value so far, once it holds this value, too.
+    """Return the type for a column of type `kind` (None: no values yet) and an additional value.
 
-    An axis whose values are words in one benchmark and numbers in another is written as words.
+    A column with text and numbers (an axis of several benchmarks) has the type `str`.
     """
     if value is None:
         return kind
@@ -246,7 +247,7 @@ def _wider(kind: str | None, value: Any) -> str | None:
 
 
 def _pieces(run: Run, columns: Mapping[str, tuple[str, str]]) -> Iterator[list[list[Any]]]:
-    """Yield the lines of the run's records in pieces, each line with a cell per column."""
+    """Yield the rows of the table in pieces of at most `PIECE` rows."""
     measured = run.ceilings if run.info.settings.ceilings else None
     lines = (_line(run.info, record, measured) for record in run.all_records())
     while piece := list(islice(lines, PIECE)):
@@ -254,7 +255,7 @@ def _pieces(run: Run, columns: Mapping[str, tuple[str, str]]) -> Iterator[list[l
 
 
 def _cell(value: Any, kind: str) -> Any:
-    """Return the value in the type of its column; None for unknown values and for numbers that are none."""
+    """Return the value in the type of its column; None for unknown values and NaN."""
     if value is None or (isinstance(value, float) and isnan(value)):
         return None
     if kind == "time":
@@ -313,7 +314,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
 
 
 def _own(record: Record) -> dict[str, Any]:
-    """Return the values of the columns that not every table has."""
+    """Return the values of the additional columns."""
     line: dict[str, Any] = {f"param.{axis}": value for axis, value in record.point.values.items()}
     line |= {f"metric.{name}": metric.value for name, metric in record.metrics.items()}
     for quality in record.qualities:
@@ -351,11 +352,14 @@ def _timing(record: Record) -> dict[str, Any]:
         "stop": timing.stop,
         "timer": timing.timer,
         "batch_s": timing.batch,
+        "clean_share": timing.clean_share,
+        "upper_bound": timing.upper_bound,
     }
     if timing.steady:
         line |= {"steady_steps": timing.steady.steps, "steady_s": timing.steady.seconds}
     if found := record.rate_interval():
         line |= dict(zip(("rate", "rate_low", "rate_high"), found, strict=True)) | {"unit": record.unit}
+        line |= {"≥ ": {"rate_high": None}, "≤ ": {"rate_low": None}}.get(record.bound_sign(), {})
     return line
 
 
@@ -364,11 +368,11 @@ def _descriptions(record: Record) -> dict[str, str]:
     found |= {f"metric.{name}": f"{name} in {m.unit}" if m.unit else name for name, m in record.metrics.items()}
     for quality in record.qualities:
         if quality_interval(record, quality):
-            by = "of its 95 % interval by the number of held-out examples"
-            found |= {f"quality.{quality.name}.{end}": f"{quality.name}: the {end} end {by}" for end in ("low", "high")}
+            by = "end of the 95 % interval by the number of held-out examples"
+            found |= {f"quality.{quality.name}.{end}": f"{quality.name}: {end} {by}" for end in ("low", "high")}
     gauges = summarize_gauges(record.telemetry)
     found |= {f"telemetry.{kind}": f"median of {kind} in {gauge.unit}" for kind, gauge in gauges.items()}
     shares = record.profile.bottleneck.shares if record.profile else {}
-    found |= {f"bottleneck.{cause}": f"share of the mean step that goes to {cause}" for cause in shares}
+    found |= {f"bottleneck.{cause}": f"share of {cause} in the mean step" for cause in shares}
     counters = record.telemetry.counters if record.telemetry else {}
     return found | {f"counter.{name}": f"{name} over the measurement" for name in counters}

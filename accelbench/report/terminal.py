@@ -1,4 +1,4 @@
-"""The end of a run on the terminal: the machine in a line, then every section that has something to say."""
+"""Terminal output at the end of a run: the machine, then all sections with findings."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from accelbench.report.sections import TERMINAL
 
 
 def print_run(run: Run, console: PlainConsole) -> None:
-    """Print the machine and the run's name, and what each section finds in the run."""
+    """Print the machine, the run's id and all sections of a run."""
     print_runs(Joined((run,)), console)
 
 
 def print_runs(joined: Joined, console: PlainConsole) -> None:
-    """Print what each section finds in the runs together; of one run, first the machine and its name."""
+    """Print all sections of the runs; for a single run, preceded by the machine and the run's id."""
     console.print()
-    if joined.alone:
-        info = joined.alone.info
+    if joined.single:
+        info = joined.single.info
         console.print(Text.assemble((_machine(info), "bold"), f"  {info.run_id}"), soft_wrap=True)
         if info.label.words:
             console.print(Text(info.label.words), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Verdict on a claim: confirmed, refuted, predicted by a stated law, or inconclusive, with the reason."""
+"""Verdict on a claim: confirmed, refuted, predicted by a model, or inconclusive with a reason."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ class Finding:
 
     verdict: ClaimVerdict
     why: str
-    """One sentence: what decided, or why nothing does."""
+    """Explanation in one sentence."""
     reason: InconclusiveReason | None = None
     """Kind of reason; None unless inconclusive."""
     ours: str = ""
     """Measured value, shown next to the published one."""
     evidence: tuple[str, ...] = ()
-    """Measurements behind the verdict, one per line."""
+    """Results that the verdict is based on, one per line."""
 
 
 @dataclass(frozen=True)
 class ClaimPart:
-    """One comparison of a claim."""
+    """Single comparison of a claim."""
 
     text: str
     holds: bool | None
-    """Whether the claim holds there; None if inconclusive."""
-    figure: str = ""
+    """Whether the claim holds in this comparison; None if inconclusive."""
+    value: str = ""
     """Measured value."""
     reason: InconclusiveReason = "interval too wide"
     why: str = ""
@@ -60,7 +60,7 @@ class ClaimPart:
 
 
 class Inconclusive(Exception):
-    """A claim, or a part of one, is inconclusive; the message explains why."""
+    """Raised for an inconclusive claim or comparison; the message is the explanation."""
 
     def __init__(self, reason: InconclusiveReason, why: str, evidence: Sequence[str] = ()) -> None:
         super().__init__(why)
@@ -78,12 +78,12 @@ class Inconclusive(Exception):
 def decided(
     parts: Sequence[ClaimPart], what: str, notes: Sequence[str] = (), needs: Literal["all", "each", "one"] = "all"
 ) -> Finding:
-    """Return the verdict of one or more parts on the statement `what`; `notes` are appended to the sentence.
+    """Return the verdict on the statement `what` from one or more comparisons; `notes` are appended to the sentence.
 
-    With `all`, parts that contradict each other are inconclusive; with `each`, one failing part refutes; with `one`,
-    one holding part confirms. Otherwise every part has to agree.
+    All comparisons have to agree, except: with `each`, one failing comparison refutes; with `one`, one holding
+    comparison confirms. With `all`, contradictory comparisons are inconclusive.
     """
-    figures = list(dict.fromkeys(part.figure for part in parts if part.figure))
+    figures = list(dict.fromkeys(part.value for part in parts if part.value))
     ours = " … ".join([*figures[:1], *figures[1:][-1:]])
     lines = tuple(part.text for part in parts)
     count = len(parts)
@@ -98,8 +98,8 @@ def decided(
     if holds == count or (holds and needs == "one"):
         return finding("confirmed", f"{what}{of(holds)}")
     if against == count or (against and needs == "each"):
-        return finding("refuted", f"not so{of(against)}: {what}")
+        return finding("refuted", f"false{of(against)}: {what}")
     if holds and against:
-        return finding("inconclusive", f"{what}{of(holds)}, and not in {against}", "the points disagree")
+        return finding("inconclusive", f"{what}{of(holds)}, but not in {against}", "the points disagree")
     first = next(part for part in parts if part.holds is None)
     return finding("inconclusive", f"{first.why}{of(count - holds - against)}", first.reason)

@@ -1,4 +1,4 @@
-"""The page of a study: published values beside ours, drawings, verdicts with evidence, machines then and now."""
+"""Page of a study: published and measured values, plots, verdicts with evidence, and hardware of the study and now."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from accelbench.reproduce.paper import Hardware, Paper
 
 @dataclass(frozen=True)
 class ComparedMachine:
-    """Name and specifications of a machine, the published one or this one."""
+    """Name and specifications of a machine of the study or of a run."""
 
     name: str
     figures: tuple[str, ...]
 
 
 def write_page(judgement: StudyVerdicts, path: Path) -> Path:
-    """Write the page to that path, whose folder is made if need be."""
+    """Write the page to `path`, create its directory if needed, and return the path."""
     page = render(judgement)
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_atomically(path, lambda new: new.write_text(page, encoding="utf-8"))
 
 
 def render(judgement: StudyVerdicts) -> str:
-    """Return the page as HTML text; it needs no network."""
+    """Return the self-contained page as HTML text."""
     folder = Path(__file__).parent
     environment = templates(folder, *report.__path__)
     return environment.get_template("claims_page.html").render(
@@ -52,17 +52,17 @@ def render(judgement: StudyVerdicts) -> str:
 
 
 def studies(paper: Paper, runs: Sequence[Run]) -> list[Study]:
-    """Return what the runs, taken together, measured of the paper's trainings."""
+    """Return the studies of the paper's training workloads over all runs."""
     rows = Joined(tuple(runs)).rows
     return make_studies((place, row) for place, row in rows if row.record.point.benchmark in paper.benchmarks)
 
 
 def _then(hardware: Hardware) -> ComparedMachine:
-    """Return a device of the study with its vendor's figures."""
+    """Return a device of the study with its vendor's peaks."""
     card = find_card(hardware.card) if hardware.card else None
     name = f"{hardware.called} ({hardware.device})"
     if card is None:
-        return ComparedMachine(name, ("no vendor's figure is known of it",))
+        return ComparedMachine(name, ("vendor's peaks unknown",))
     peaks = ((f"{dtype} {unit}", value) for dtype, units in card.flops.items() for unit, value in units.items())
     flops = [f"{kind} {read(value, 'FLOP/s')}" for kind, value in peaks]
     memory = [f"memory {read(card.bandwidth, 'B/s')}"] if card.bandwidth else []
@@ -70,7 +70,7 @@ def _then(hardware: Hardware) -> ComparedMachine:
 
 
 def _now(run: Run) -> ComparedMachine:
-    """Return the machine of a run with the ceilings that it was measured at."""
-    measured = [f"{c.device} {c.kind} {read(c.value, UNITS[c.figure])}" for c in run.ceilings]
+    """Return the machine of a run with its measured ceilings."""
+    measured = [f"{c.device} {c.kind} {read(c.value, UNITS[c.metric])}" for c in run.ceilings]
     name = f"{fingerprint(run.info)} ({run.info.run_id})"
     return ComparedMachine(name, tuple(measured) or ("this run measured no ceilings",))

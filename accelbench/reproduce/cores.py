@@ -1,4 +1,4 @@
-"""Predicates about host cores: a device against a number of CPU cores, and the cores a device needs."""
+"""Predicates about host cores: a device compared with a number of CPU cores, and the number of cores a device needs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 from accelbench.execution.affinity import granted
 from accelbench.output.format import digits
 from accelbench.profiling.analysis.cores_law import MIN_COUNTS, Cores, Law, needed_cores
+from accelbench.report.bottleneck_text import UNKNOWN_BOUND
 from accelbench.reproduce.claim_verdict import ClaimPart, Finding, Inconclusive, decided
 from accelbench.reproduce.observations import (
     HOST_CORES,
@@ -24,7 +25,7 @@ from accelbench.reproduce.rules import Rule
 
 
 class FasterThanCoresRule(Rule):
-    """The second device is faster than a number of physical CPU cores, or than the law of cores predicts for them."""
+    """Claim that the second device is faster than a number of physical CPU cores, measured or predicted from fewer."""
 
     needs_swept = True
     name: Literal["faster-than-cores"]
@@ -34,10 +35,10 @@ class FasterThanCoresRule(Rule):
     def least_devices(self) -> int:
         return 2
 
-    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
-        """Judge by a CPU with that number of cores; without one, predict."""
+    def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
+        """Return the verdict from a CPU with that number of cores, or from a prediction without one."""
         parts: list[ClaimPart] = []
-        for points in asked:
+        for points in selections:
             cpu, device, *_ = points.devices
             host = observations.find(points, cpu)
             other = observations.find(points.model_copy(update={"swept": None}), device)
@@ -55,10 +56,10 @@ class FasterThanCoresRule(Rule):
                             parts.append(found.part)
             if not parts:
                 raise differing(enough, other, points)
-        return decided(parts, f"{self.cores} cores take longer")
+        return decided(parts, f"{self.cores} cores are slower")
 
     def _has_the_cores(self, each: Observation) -> bool:
-        """Return whether exactly that number of physical cores measured the point."""
+        """Return whether the point was measured on exactly that number of physical cores."""
         cpu, kept = each.run.info.environment.cpu, each.point.host_cores
         physical = cpu.cores or 0
         return kept == self.cores <= physical if kept else physical == self.cores <= cpu.usable
@@ -66,9 +67,7 @@ class FasterThanCoresRule(Rule):
     def _predicted(self, points: PointSelection, host: Sequence[Observation], other: Sequence[Observation]) -> Finding:
         lines: list[str] = []
         faster: set[bool | None] = set()
-        why = (
-            f"the law of cores takes a series of {MIN_COUNTS} numbers of cores ('accelbench cores {points.benchmark}')"
-        )
+        why = f"a prediction needs results with {MIN_COUNTS} numbers of cores ('accelbench cores {points.benchmark}')"
         rivals = by_setting(other, points)
         for setting, many in by_setting(host, points).items():
             for machine, series in by_machine(many).items():
@@ -91,26 +90,24 @@ class FasterThanCoresRule(Rule):
                         f"on {each.machine}"
                     )
         if faster in ({True}, {False}):
-            answer = f"the device is {'not ' * (faster == {False})}faster than {self.cores} cores would be"
+            answer = f"the device is {'not ' * (faster == {False})}faster than {self.cores} cores"
             ours = lines[0].partition(": ")[2].partition(";")[0]
-            return Finding(
-                "predicted", f"by the law of cores {answer}; they were not measured", None, ours, tuple(lines)
-            )
+            return Finding("predicted", f"predicted from fewer cores: {answer}", None, ours, tuple(lines))
         if lines:
             why = f"the prediction for {self.cores} cores lies within the interval of the measurement"
             raise Inconclusive("interval too wide", why, lines)
         most = max(each.run.info.environment.cpu.cores or each.run.info.environment.cpu.usable for each in host)
-        raise Inconclusive("other hardware class", f"{most} physical cores and not {self.cores}; {why}")
+        raise Inconclusive("other hardware class", f"{most} instead of {self.cores} physical cores; {why}")
 
 
 class NeedsCoresRule(Rule):
-    """The device needs more host cores than its runtime has, and waits for input or for work to be started."""
+    """Claim that the device needs more host cores than its runtime has: it is input-bound or dispatch-bound."""
 
     needs_swept = True
     name: Literal["needs-cores"]
 
-    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
-        """Judge each training that was measured on several numbers of host cores beside a device."""
+    def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
+        """Return the verdict from each training workload measured on a device with several numbers of host cores."""
 
         def find(points: PointSelection) -> tuple[list[ClaimPart], list[str]]:
             series = [
@@ -120,31 +117,29 @@ class NeedsCoresRule(Rule):
             ]
             return [_part(name, needed, same) for name, same in series if (needed := _needed(same))], []
 
-        parts, notes = self.collect(asked, find)
+        parts, notes = self.collect(selections, find)
         if not parts:
-            why = "no training beside a device was measured on several numbers of host cores ('accelbench cores')"
+            why = "no training workload was measured with several numbers of host cores ('accelbench cores')"
             raise Inconclusive("no such point", why)
-        return decided(parts, "it needs more cores than there are", notes)
+        return decided(parts, "more cores are needed than available", notes)
 
 
 def _part(name: str, needed: Cores, series: Sequence[Observation]) -> ClaimPart:
     most = max(series, key=lambda each: each.point.host_cores or 0)
     bound = most.record.profile.bottleneck.bound if most.record.profile else None
-    text = f"{name}: {needed.sentence()}; {bound or 'unknown bottleneck'}"
-    figure = f"{needed.knee} cores" if needed.knee else f"more than {needed.measured_up_to} cores"
+    text = f"{name}: {needed.sentence()}; {bound or UNKNOWN_BOUND}"
+    metric = f"{needed.knee} cores" if needed.knee else f"more than {needed.measured_up_to} cores"
     if needed.answer == "reached" and needed.knee is not None and needed.knee <= needed.cores:
-        return ClaimPart(text, False, figure)
-    if needed.answer == "cannot tell":
+        return ClaimPart(text, False, metric)
+    if needed.answer not in ("reached", "not reached"):
         return ClaimPart(text, None, "", "interval too wide", needed.sentence())
     if bound in ("input-bound", "dispatch-bound"):
-        return ClaimPart(text, True, figure)
-    return ClaimPart(
-        text, None, figure, "proves nothing", f"more cores would help, but it is {bound or 'of unknown bottleneck'}"
-    )
+        return ClaimPart(text, True, metric)
+    return ClaimPart(text, None, metric, "proves nothing", f"more cores help, but it is {bound or UNKNOWN_BOUND}")
 
 
 def _needed(series: Sequence[Observation]) -> Cores | None:
-    """Return the number of cores that a training needs; None unless several numbers were measured on the machine."""
+    """Return the number of cores that a training workload needs; None unless several numbers were measured."""
     cpu, limits = series[0].run.info.environment.cpu, series[0].run.info.environment.limits
     rates = _rates(series)
     return needed_cores(rates, granted(cpu.usable, limits.cpu_quota)) if len(rates) > 1 else None

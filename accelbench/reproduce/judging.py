@@ -37,7 +37,7 @@ class StudyVerdicts:
     runs: tuple[Run, ...]
     claims: tuple[JudgedClaim, ...]
     notes: tuple[str, ...]
-    """Differences between the runs, unfinished runs, and points that decide no claim."""
+    """Notes on differences between the runs, unfinished runs, and points that no claim uses."""
 
     @property
     def sentence(self) -> str:
@@ -46,15 +46,15 @@ class StudyVerdicts:
         return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
 
 
-def judge(paper: Paper, runs: Sequence[Run], even_if_disturbed: bool = False) -> StudyVerdicts:
+def judge(paper: Paper, runs: Sequence[Run], include_noisy: bool = False) -> StudyVerdicts:
     """Return the verdict on each claim of the study."""
-    observations = Observations(tuple(runs), even_if_disturbed)
+    observations = Observations(tuple(runs), include_noisy)
     claims = tuple(JudgedClaim(claim, judge_claim(claim, observations)) for claim in paper.claim)
     return StudyVerdicts(paper, observations.runs, claims, tuple(_notes(paper, runs)))
 
 
 def judge_claim(claim: Claim, observations: Observations) -> Finding:
-    """Return the verdict on one claim; if it lacks only noisy points, that is the reason."""
+    """Return the verdict on one claim; the reason is `noisy` if only noisy points are missing."""
     try:
         return claim.rule.judge(claim.points, observations)
     except Inconclusive as found:
@@ -64,7 +64,7 @@ def judge_claim(claim: Claim, observations: Observations) -> Finding:
 
 def _decides_with_noisy(claim: Claim, observations: Observations) -> bool:
     try:
-        claim.rule.judge(claim.points, replace(observations, even_if_disturbed=True))
+        claim.rule.judge(claim.points, replace(observations, include_noisy=True))
     except Inconclusive as found:
         return found.reason != "no such point"
     return True
@@ -76,9 +76,9 @@ def title(run: Run) -> str:
 
 
 def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
-    for apart in Joined(tuple(runs)).apart:
-        yield f"{apart.fact} is {apart.first} in the first run, and {apart.other} in {', '.join(apart.labels)}"
-    asked = [points for claim in paper.claim for points in claim.points]
+    for one in Joined(tuple(runs)).differences:
+        yield f"{one.fact} is {one.first} in the first run, and {one.other} in {', '.join(one.labels)}"
+    selections = [points for claim in paper.claim for points in claim.points]
     for run in runs:
         if run.unfinished:
             yield f"{run.info.run_id}: {run.unfinished}: {run.counts_text}"
@@ -86,17 +86,16 @@ def _notes(paper: Paper, runs: Sequence[Run]) -> Iterator[str]:
         unused = [
             str(record.point)
             for record in measured
-            if not any(record.point.device in points.devices and points.select(record.point) for points in asked)
+            if not any(record.point.device in points.devices and points.select(record.point) for points in selections)
         ]
         if unused:
             named = "; ".join(unused[:LISTED]) + f"; and {len(unused) - LISTED} more" * (len(unused) > LISTED)
-            some = f"{len(unused)} of its {len(measured)} points decide{'s' * (len(unused) == 1)} no claim"
-            told = "none of its points decides a claim" if len(unused) == len(measured) else some
-            yield f"{title(run)}: {told} of {paper.name}: {named}"
+            count = "all" if len(unused) == len(measured) else f"{len(unused)} of {len(measured)}"
+            yield f"{title(run)}: {count} points are not used by claims of {paper.name}: {named}"
 
 
 def document_of_judgement(judgement: StudyVerdicts) -> ResultDocument:
-    """Return each claim of the study with its verdict; a refuted one has failed, and an undecided one is skipped."""
+    """Return a document with a row for each claim: a refuted one is `failed`, an inconclusive one `skipped`."""
     facts = {
         "paper": judgement.paper.name,
         "citation": str(judgement.paper.citation),

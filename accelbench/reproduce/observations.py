@@ -1,4 +1,4 @@
-"""Observations: the measured points of several runs, selected by what a claim is about."""
+"""Observations: measured points of several runs, and their selection for a claim."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PointSelection(Stored):
         if point.benchmark != self.benchmark:
             return False
         if point.host_cores is not None and HOST_CORES not in {self.swept, *self.fixed}:
-            return False  # a device beside fewer host cores does not stand for the device
+            return False  # a point with restricted host cores is compared only if the selection requires it
         return all(value_of(point, axis) in values for axis, values in self.fixed.items())
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Observation:
 
     @property
     def machine(self) -> str:
-        """Return the fingerprint of the machine; machines that are built alike share it."""
+        """Return the fingerprint of the machine, which equal hardware shares."""
         return fingerprint(self.run.info)
 
     @property
@@ -119,7 +119,7 @@ class Observations:
     """All observations of the given runs."""
 
     runs: tuple[Run, ...]
-    even_if_disturbed: bool = False
+    include_noisy: bool = False
     """Whether noisy points count."""
 
     @cached_property
@@ -128,7 +128,7 @@ class Observations:
 
     @cached_property
     def _noisy(self) -> set[int]:
-        return {id(record) for run in self.runs for record in run.disturbed} if not self.even_if_disturbed else set()
+        return {id(record) for run in self.runs for record in run.disturbed} if not self.include_noisy else set()
 
     def find(self, points: PointSelection, device: Device, for_time: bool = True) -> list[Observation]:
         """Return the measured points on a device; noisy ones count only if no time is compared (`for_time`)."""
@@ -141,7 +141,7 @@ class Observations:
         measured = [each for each in selected if each.record.status == "measured" and each.record.timing]
         if not measured:
             record = selected[0].record
-            why = f"{record.point} {record.status}: {record.reason or 'no reason was recorded'}"
+            why = f"{record.point} {record.status}: {record.reason or 'no reason recorded'}"
             raise Inconclusive("not measured", why)
         quiet = [each for each in measured if not for_time or id(each.record) not in self._noisy]
         if not quiet:
@@ -168,9 +168,9 @@ class Observations:
 
 
 def too_noisy(noisy: Observation) -> Inconclusive:
-    """Return the reason why a noisy point decides nothing."""
+    """Return the reason for an inconclusive verdict because of a noisy point."""
     by = "; ".join(disturbances(noisy.record))
-    return Inconclusive("noisy", f"{noisy.point} is noisy: {by}; --even-if-disturbed includes it")
+    return Inconclusive("noisy", f"{noisy.point} is noisy: {by}; --include-noisy includes it")
 
 
 def by_machine(found: Iterable[Observation]) -> dict[str, list[Observation]]:
@@ -192,7 +192,7 @@ def by_setting(
 
 
 def differing(a: Sequence[Observation], b: Sequence[Observation], points: PointSelection) -> Inconclusive:
-    """Return the reason why two sides without a common setting are not compared: the axes in which they differ."""
+    """Return the reason why two sides without a common setting are not compared, with the axes that differ."""
     values_a, values_b = _values(a, points), _values(b, points)
     differences = [
         f"{axis} {_few(values_a.get(axis))} / {_few(values_b.get(axis))}"
@@ -200,7 +200,7 @@ def differing(a: Sequence[Observation], b: Sequence[Observation], points: PointS
         if values_a.get(axis) != values_b.get(axis)
     ]
     sides = f"{a[0].point.device} / {b[0].point.device}"
-    why = f"{points.benchmark} has other parameters on {sides}: {'; '.join(differences)}"
+    why = f"{points.benchmark} has different parameters on {sides}: {'; '.join(differences)}"
     return Inconclusive("other parameters", why)
 
 

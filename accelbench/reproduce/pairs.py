@@ -1,4 +1,4 @@
-"""Pairs of observations whose times are divided, and the ratios with their intervals."""
+"""Pairs of observations, and the ratios of their times with intervals."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ObservationSide = tuple[Observation, ...]
 
 @dataclass(frozen=True)
 class ObservationPair:
-    """Two sides; the time of the first is divided by the time of the second."""
+    """Two sides of a ratio: the time of `over` divided by the time of `under`."""
 
     shared: str
-    """What both sides share, except the value of the swept axis."""
+    """Setting common to both sides, without the swept axis."""
     over: ObservationSide
     under: ObservationSide
     axis: str | None = None
@@ -48,18 +48,18 @@ class ObservationPair:
         return f"{self.shared}{at}"
 
     def ratio(self) -> Estimate:
-        """Return the ratio of times: of a steady training step, or of one execution."""
+        """Return the ratio of the times of a steady training step or of one execution."""
         seeds = sorted({each.point.seed for each in (*self.over, *self.under)})
         if len(seeds) > 1:
             raise Inconclusive("other seeds", f"{self.name} has several seeds: {', '.join(map(str, seeds))}")
         over, under = ([_timed(each.record) for each in side] for side in (self.over, self.under))
-        change = compare_point(over, under, EQUIVALENCE, even_if_disturbed=True)
+        change = compare_point(over, under, EQUIVALENCE, include_noisy=True)
         if change.evidence is None:
             raise Inconclusive("too few samples", f"{self.name}: {change.reason}")
         return change.evidence.speed
 
     def ceiling_ratios(self) -> dict[str, float]:
-        """Return the second device's empirical peak over the first one's, by kind of work."""
+        """Return the ratio of the second device's to the first device's empirical peak, by kind of work."""
         over, under = self.over[0].ceilings, self.under[0].ceilings
         return {kind: under[kind] / value for kind, value in over.items() if kind in under}
 
@@ -70,11 +70,9 @@ def _timed(record: Record) -> Record:
 
 
 def above(ratio: Estimate, bound: float, name: str) -> ClaimPart:
-    """Return whether a ratio is above the bound, with its whole interval."""
+    """Return the comparison of a ratio with a bound; it holds if the whole interval is above the bound."""
     holds = True if ratio.low > bound else False if ratio.high < bound else None
-    why = (
-        f"the interval {digits(ratio.low)}–{digits(ratio.high)} contains {digits(bound)}: repeat it, or give more runs"
-    )
+    why = f"the interval {digits(ratio.low)}–{digits(ratio.high)} contains {digits(bound)}: give more runs"
     return ClaimPart(f"{name}: {as_text(ratio)}", holds, as_text(ratio), why=why)
 
 
@@ -89,7 +87,7 @@ def divided(a: Estimate, b: Estimate) -> Estimate:
 
 
 def device_pairs(points: PointSelection, observations: Observations) -> tuple[list[ObservationPair], list[str]]:
-    """Return every point measured on the first device and on another, and notes on missing devices."""
+    """Return a pair for every point measured on the first device and another one, and notes on missing devices."""
     first, *others = points.devices
     found: list[ObservationPair] = []
     missing: list[Inconclusive] = []
@@ -105,7 +103,7 @@ def device_pairs(points: PointSelection, observations: Observations) -> tuple[li
 
 
 def host_pairs(points: PointSelection, observations: Observations) -> tuple[list[ObservationPair], list[str]]:
-    """Return every point measured in a cloud and on a dedicated machine."""
+    """Return a pair for every point measured in a cloud and on a dedicated machine."""
     found = observations.find_on_any(points)
     hosts: dict[str, list[Observation]] = {}
     for each in found:
@@ -119,14 +117,14 @@ def host_pairs(points: PointSelection, observations: Observations) -> tuple[list
         if over and under:
             pairs += _matched(points, over, under)
     if not pairs:
-        raise Inconclusive("no such host", "the hosts measured on other devices")
+        raise Inconclusive("no such host", "the hosts measured on different devices")
     return pairs, []
 
 
 def _matched(
     points: PointSelection, over: Sequence[Observation], under: Sequence[Observation]
 ) -> list[ObservationPair]:
-    """Return the points of both sides, every machine of the first with every machine of the second."""
+    """Return a pair for each point and each combination of machines of both sides."""
     sides = [_by_point(points, side) for side in (over, under)]
     several = any(len(by_machine(side)) > 1 for side in (over, under))
     found = [
@@ -155,7 +153,7 @@ def _by_point(
 def facet_groups(
     found: Sequence[Observation], points: PointSelection, facet: str
 ) -> dict[str, dict[str, list[Observation]]]:
-    """Return observations by machine and setting, and in each by the value of a facet, in which alone they differ."""
+    """Group observations by machine and setting (without the facet), and then by the value of the facet."""
     ignored = {facet}
     if facet == "devices":
         ignored |= {"visible", *(a for o in found for a, of in o.record.layout.axes.items() if of in DEVICES)}
@@ -174,13 +172,13 @@ DEVICES = ("devices", "strategy")
 
 @dataclass(frozen=True)
 class ObservationSweep:
-    """Points of one machine that differ in the swept axis alone, in increasing order."""
+    """Points of one machine that differ only in the swept axis, in ascending order."""
 
     name: str
     sides: dict[int, ObservationSide]
 
     def ratio(self, over: int, under: int) -> Estimate:
-        """Return the time at one value over the time at another."""
+        """Return the ratio of the times at two values of the axis."""
         return ObservationPair(f"{self.name}, {over} over {under}", self.sides[over], self.sides[under]).ratio()
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from accelbench.errors import UserError
+from accelbench.errors import UserError, reason_of
 from accelbench.execution.suite import RENAMED
 from accelbench.profiling.files import read_regular
 from accelbench.profiling.records.stored import Stored, first_fault
@@ -35,21 +35,21 @@ AnyRule = Annotated[
 
 
 class Statement(Stored):
-    """Statement of a document, in our own words."""
+    """Paraphrased statement of a document."""
 
     id: str
     says: str
     published: str = ""
-    """Value that the document states."""
+    """Published value."""
     where: str = ""
     """Table, figure or section of the document."""
 
 
 class Note(Statement):
-    """Statement that no measurement is about, such as a sum of published numbers; it has no verdict."""
+    """Statement that cannot be measured, such as a sum of published numbers; it has no verdict."""
 
     note: str
-    """What is known about the statement."""
+    """Comment on the statement."""
 
 
 class Claim(Statement):
@@ -58,7 +58,7 @@ class Claim(Statement):
     points: tuple[PointSelection, ...] = ()
     rule: AnyRule
     not_decided: str = ""
-    """What the verdict does not cover."""
+    """Part of the claim that the verdict does not cover."""
 
     @model_validator(mode="after")
     def _fits_its_rule(self) -> Claim:
@@ -80,17 +80,17 @@ class Citation(Stored):
 
 
 class Hardware(Stored):
-    """Device of the study, whose vendor's figures are shown next to today's empirical peaks."""
+    """Device of the study; the page compares its vendor's peaks with empirical peaks of the runs."""
 
     device: str
     called: str
     """Name in the document."""
     card: str = ""
-    """Name in our table of vendors' figures."""
+    """Name in the table of vendors' peaks."""
 
 
 class Paper(Stored):
-    """A study, its claims, and notes on further statements."""
+    """Study with its claims and notes."""
 
     name: str
     citation: Citation
@@ -101,14 +101,14 @@ class Paper(Stored):
     processes: Annotated[int, Field(ge=1)] = 1
     """Number of processes that measure together."""
     fetch: tuple[str, ...] = ()
-    """Data sets that claims about quality need, by their names for `accelbench data fetch`."""
+    """Data sets for claims about quality, as named by `accelbench data fetch`."""
     hardware: tuple[Hardware, ...] = ()
     claim: Annotated[tuple[Claim, ...], Field(min_length=1)]
     note: tuple[Note, ...] = ()
 
     @property
     def benchmarks(self) -> set[str]:
-        """Return the benchmarks that its claims are about."""
+        """Return the benchmarks of its claims."""
         return {points.benchmark for claim in self.claim for points in claim.points}
 
 
@@ -118,7 +118,7 @@ def paper_names() -> list[str]:
 
 
 def load_paper(name_or_path: str) -> Paper:
-    """Return the built-in study of that name, or the study in that TOML file."""
+    """Return the built-in study with that name, or read the study from that TOML file."""
     path = Path(name_or_path)
     if name_or_path in paper_names():
         file = PAPERS / f"{name_or_path}.toml"
@@ -126,13 +126,13 @@ def load_paper(name_or_path: str) -> Paper:
     if new := RENAMED.get(name_or_path):
         raise UserError(f"the study {name_or_path} is now called {new}")
     if path.suffix != ".toml":
-        raise UserError(f"no paper is called {name_or_path!r}{suggest(name_or_path, paper_names())}")
+        raise UserError(f"unknown study {name_or_path!r}{suggest(name_or_path, paper_names())}")
     try:
         return parse_paper(path.stem, read_regular(path, follow_link=True).decode("utf-8"), str(path))
     except UnicodeDecodeError:
-        raise UserError(f"cannot read the paper {path}: it is not UTF-8 text") from None
+        raise UserError(f"cannot read the study {path}: it is not UTF-8 text") from None
     except (OSError, ValueError) as error:  # ValueError: its name has a null byte
-        raise UserError(f"cannot read the paper {path}: {getattr(error, 'strerror', error)}") from None
+        raise UserError(f"cannot read the study {path}: {reason_of(error)}") from None
 
 
 def parse_paper(name: str, text: str, file: str) -> Paper:
@@ -150,7 +150,7 @@ def parse_paper(name: str, text: str, file: str) -> Paper:
     for table, statements in (("claim", paper.claim), ("note", paper.note)):
         for number, statement in enumerate(statements):
             if statement.id in seen:
-                raise UserError(f"{file} line {line_of(text, (table, number, 'id'))}: {statement.id} is there twice")
+                raise UserError(f"{file} line {line_of(text, (table, number, 'id'))}: duplicate id {statement.id}")
             seen.add(statement.id)
     return paper
 

@@ -39,38 +39,39 @@ T = TypeVar("T")
 
 
 class Rule(Stored, ABC):
-    """Base class of predicates; a subclass has its name as the field `name`."""
+    """Base class of predicates; the field `name` of a subclass identifies it in a paper's file."""
 
     needs_points: ClassVar[bool] = True
     needs_swept: ClassVar[bool] = False
     needs_all: bool = True
-    """Whether every benchmark of the claim must be there; otherwise the missing ones become notes."""
+    """Whether every benchmark of the claim must be measured; otherwise missing ones become notes."""
 
     @property
     def least_devices(self) -> int:
-        """Return the number of devices that points must name."""
+        """Return the minimum number of devices in each selection of points."""
         return 1
 
-    def misfit(self, asked: Sequence[PointSelection]) -> str | None:
-        """Return why the rule does not apply to these points; None if it does."""
-        if self.needs_points and not asked:
-            return "the rule takes one or more [[claim.points]]"
-        if any(len(points.devices) < self.least_devices for points in asked):
-            return f"the rule takes {self.least_devices} devices"
-        return "the rule takes a swept axis" if self.needs_swept and not all(points.swept for points in asked) else None
+    def misfit(self, selections: Sequence[PointSelection]) -> str | None:
+        """Return the reason why the rule does not apply to these points; None if it does."""
+        if self.needs_points and not selections:
+            return "the rule requires [[claim.points]]"
+        if any(len(points.devices) < self.least_devices for points in selections):
+            return f"the rule requires {self.least_devices} devices"
+        needs = self.needs_swept and not all(points.swept for points in selections)
+        return "the rule requires a swept axis" if needs else None
 
     @abstractmethod
-    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
+    def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
         """Return the verdict; raise `Inconclusive` without evidence."""
 
     def collect(
-        self, asked: Sequence[PointSelection], find: Callable[[PointSelection], tuple[list[T], list[str]]]
+        self, selections: Sequence[PointSelection], find: Callable[[PointSelection], tuple[list[T], list[str]]]
     ) -> tuple[list[T], list[str]]:
-        """Return what `find` returns for each benchmark, and notes on what is missing."""
+        """Return the combined results of `find` for each benchmark, and notes on missing ones."""
         found: list[T] = []
         notes: list[str] = []
         missing: list[Inconclusive] = []
-        for points in asked:
+        for points in selections:
             try:
                 own, more = find(points)
             except Inconclusive as why:
@@ -86,44 +87,45 @@ class Rule(Stored, ABC):
 
 
 class RatioRule(Rule):
-    """The time of one side over the time of another is above a bound, at most a bound, the same, or different."""
+    """Claim that the ratio of two times is above a bound, at most a bound, 1 (the same), or different from 1."""
 
     name: Literal["ratio"]
     by: str = "device"
-    """How the sides differ: `device` (the first over each other), `host` (cloud over dedicated), `backend` (each two),
-    `devices` (`one alone`, `one of several`, `several`), or an axis."""
+    """Difference between the sides: `device` (the first over each other), `host` (cloud over dedicated), `backend` (all
+    pairs), `devices` (`one alone`, `one of several`, `several`), or an axis."""
     over: str = ""
-    """Value of `by` whose time is divided, unless `by` is device, host or backend."""
+    """Value of `by` in the numerator, unless `by` is device, host or backend."""
     under: str = ""
+    """Value of `by` in the denominator."""
     same_as: str = ""
-    """Value of `by` whose time must be the same as the time of `over`, too."""
+    """Second value of `by`, whose time must equal the time at `over`; empty for none."""
     must_be: Literal["above", "at most", "same", "different", "within ceilings"]
-    """`within ceilings` proves nothing: the ratio may be explained by the devices' empirical peaks."""
+    """Condition; `within ceilings` never confirms: the devices' empirical peaks may explain the ratio."""
     bound: float = 1.0
     within: Share = 0.03
     """Relative difference within which times are the same."""
     within_of_ceiling: Share = 0.0
-    """The same for shares of each device's own empirical peak, compared if the hosts have other cards."""
+    """Relative difference within which shares of each device's empirical peak are the same; used if GPUs differ."""
     failed_is_slower: bool = False
-    """Whether a point that failed counts as slower than any other."""
+    """Whether a failed point counts as slower than any other."""
 
     @property
     def least_devices(self) -> int:
         return 2 if self.by == "device" else 1
 
-    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
-        """Judge every pair; one different pair is enough for `different`."""
-        pairs, notes = self.collect(asked, lambda points: self._pairs(points, observations))
+    def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
+        """Return the verdict from all pairs; one different pair is enough for `different`."""
+        pairs, notes = self.collect(selections, lambda points: self._pairs(points, observations))
         parts = [part for pair in pairs if (part := self._part(pair, self.must_be))]
         if not parts:
             reason: InconclusiveReason = "other hardware class" if self.by == "host" else "no such point"
-            raise Inconclusive(reason, "these runs have no ceilings to compare the devices by")
+            raise Inconclusive(reason, "these runs have no ceilings, which this comparison of devices requires")
         if self.must_be == "different":
             parts.sort(key=lambda part: not part.holds)
         what = f"the ratio of times is {self.must_be} {digits(self.bound) * (self.must_be in ('above', 'at most'))}"
         needs: Literal["all", "one", "each"] = "one" if self.must_be == "different" else "all"
         if self.same_as:
-            same = self._within_machine(asked[0], observations, self.same_as)
+            same = self._within_machine(selections[0], observations, self.same_as)
             parts, needs = [part for pair in same if (part := self._part(pair, "same"))] + parts, "each"
         finding = decided(parts, what.rstrip(), notes, needs)
         return replace(finding, evidence=(*finding.evidence, *_hardware(pairs, self.by)))
@@ -159,8 +161,8 @@ class RatioRule(Rule):
             reason = next(each.record.reason for each in failed[0] if each.failed)
             which = self.over if failed[0] is pair.over else self.under
             holds = (which == self.over) if len(failed) == 1 else None
-            figure = f"failed with {self.by} {which}" if len(failed) == 1 else ""
-            return ClaimPart(f"{pair.name}: failed: {reason}", holds, figure, "not measured", f"both failed: {reason}")
+            value = f"failed with {self.by} {which}" if len(failed) == 1 else ""
+            return ClaimPart(f"{pair.name}: failed: {reason}", holds, value, "not measured", f"both failed: {reason}")
         try:
             ratio = pair.ratio()
         except Inconclusive as found:
@@ -177,29 +179,30 @@ class RatioRule(Rule):
             rates = [side[0].record.rate("flops") for side in (pair.over, pair.under)]
             if not (shares[0] and shares[1] and rates[0] and rates[1]):
                 return None
-            # A share is a rate over a peak: the quotient of shares is the ratio of times, times a constant.
+            # The ratio of shares is the ratio of times, scaled by the ratio of the peaks.
             factor = (shares[1] / shares[0]) / (rates[1] / rates[0])
             ratio = Estimate(ratio.low * factor, ratio.high * factor, ratio.confidence, ratio.value * factor)
-            within, name = self.within_of_ceiling, f"{name}, share of the own ceiling, dedicated over cloud"
+            within, name = self.within_of_ceiling, f"{name}, share of its own ceiling, dedicated over cloud"
         text = f"{name}: {as_text(ratio)}, the same within {percent(within)}"
         if must_be == "same":
             verdict, reason = judge(ratio, within)
-            holds = True if verdict == "same" else None if verdict == "cannot tell" else False
+            holds = True if verdict == "same" else None if verdict == "inconclusive" else False
             return ClaimPart(text, holds, as_text(ratio), why=reason or "")
         least, most = same_band(within)
         different = ratio.high < least or ratio.low > most
         holds = True if different else False if least <= ratio.low and ratio.high <= most else None
         ends = f"{digits(ratio.low)}–{digits(ratio.high)}"
-        return ClaimPart(text, holds, as_text(ratio), why=f"the interval {ends} contains same and different times")
+        return ClaimPart(text, holds, as_text(ratio), why=f"the interval {ends} includes both same and different times")
 
 
 class GrowthRule(Rule):
-    """The ratio of times, first device over another, grows along the swept axis or from one group to another."""
+    """Claim that the ratio of times, first device over another, grows along the swept axis or between groups."""
 
     name: Literal["growth"]
     first: str = ""
-    """Value of the swept axis, or group, at which the ratio is lower; default: the least measured value."""
+    """Value of the swept axis, or group, with the lower ratio; default: the lowest measured value."""
     last: str = ""
+    """Value of the swept axis, or group, with the higher ratio; default: the highest measured value."""
     crosses: bool = False
     """Whether the ratio must grow from below 1 to above 1."""
 
@@ -207,12 +210,12 @@ class GrowthRule(Rule):
     def least_devices(self) -> int:
         return 2
 
-    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
-        """Judge each course of ratios by its two ends."""
+    def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
+        """Return the verdict from the first and the last ratio of each series."""
         courses: dict[str, dict[str, list[Estimate]]] = {}
         notes: list[str] = []
         lines: list[str] = []
-        for points in asked:
+        for points in selections:
             pairs, more = device_pairs(points, observations)
             notes += more
             for pair in pairs:
@@ -236,29 +239,29 @@ class GrowthRule(Rule):
     def _part(self, name: str, course: dict[str, list[Estimate]], first: str, last: str) -> ClaimPart:
         low, high = (_hull(course[at]) for at in (first, last))
         grown = divided(high, low)
-        figure = f"{_span(course[first])} at {first}, {_span(course[last])} at {last}"
+        value = f"{_span(course[first])} at {first}, {_span(course[last])} at {last}"
         if not self.crosses:
-            figure += f", growth {as_text(grown)}"
-        text = f"{name}: {figure}"
+            value += f", growth {as_text(grown)}"
+        text = f"{name}: {value}"
         if self.crosses:
             holds = low.high < 1 < high.low
             fails = high.high < 1 or low.low > 1 or grown.high < 1
         else:
             holds, fails = grown.low > 1, grown.high < 1
-        why = f"the growth {digits(grown.low)}–{digits(grown.high)} or an end of the course contains 1"
-        return ClaimPart(text, True if holds else False if fails else None, figure, why=why)
+        why = f"the growth {digits(grown.low)}–{digits(grown.high)} or the ratio at an end contains 1"
+        return ClaimPart(text, True if holds else False if fails else None, value, why=why)
 
 
 class SlopeRule(Rule):
-    """The time rises along the swept axis, or rises more steeply above a value than below it."""
+    """Claim that the time increases along the swept axis, or increases more steeply above a value than below it."""
 
     needs_swept = True
     name: Literal["slope"]
     steeper_above: int | None = None
-    """Value above which the slope in logarithms must be greater than below it."""
+    """Value above which the log–log slope must be greater than below it."""
 
-    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
-        """Judge each sweep of each benchmark."""
+    def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
+        """Return the verdict from each sweep of each benchmark."""
 
         def find(points: PointSelection) -> tuple[list[ObservationSweep], list[str]]:
             every = list(sweeps(points, observations.find_on_any(points)))
@@ -268,9 +271,9 @@ class SlopeRule(Rule):
                 raise Inconclusive("no such point", f"no such point in these runs: {points}{wanted}")
             return found, []
 
-        found, notes = self.collect(asked, find)
+        found, notes = self.collect(selections, find)
         at = self.steeper_above
-        what = "the time rises" if at is None else f"the time grows faster from {at} on"
+        what = "the time increases" if at is None else f"the time increases faster above {at}"
         return decided([self._part(sweep) for sweep in found], what, notes)
 
     def _suits(self, sweep: ObservationSweep) -> bool:
@@ -285,34 +288,35 @@ class SlopeRule(Rule):
                 steps = [sweep.ratio(after, before) for before, after in itertools.pairwise(values)]
                 part = above(sweep.ratio(most, least), 1.0, f"{sweep.name}, {most} over {least}")
                 falls = any(step.high < 1 for step in steps)
-                return replace(part, text=f"{part.text}; it falls on the way", holds=False) if falls else part
+                return replace(part, text=f"{part.text}; it decreases in between", holds=False) if falls else part
             below, over = _slope(sweep, least, at), _slope(sweep, at, most)
         except Inconclusive as found:
             return found.part
         middles = [(slope.low + slope.high) / 2 for slope in (below, over)]
-        figure = f"slope {middles[0]:.2f} below, {middles[1]:.2f} above"
+        value = f"slope {middles[0]:.2f} below, {middles[1]:.2f} above"
         ends = f"{below.low:.2f} to {below.high:.2f} and {over.low:.2f} to {over.high:.2f}"
         holds = True if over.low > below.high else False if over.high < below.low else None
-        text = f"{sweep.name}: {figure} (intervals {ends}, from {least} to {most})"
-        return ClaimPart(text, holds, figure, why=f"the intervals {ends} overlap")
+        text = f"{sweep.name}: {value} (intervals {ends}, from {least} to {most})"
+        return ClaimPart(text, holds, value, why=f"the intervals {ends} overlap")
 
 
 class QualityRule(Rule):
-    """The quality of trained models on real data equals a published value, or is best at certain values of axes."""
+    """Claim that the quality of trained models on real data equals a published value, or is best at certain values."""
 
     name: Literal["quality"]
     equals: float | None = None
     """Published quality; without it, the best quality must be at `best_at`."""
     best_at: dict[str, int] = {}
+    """Values by axis at which the quality must be best."""
     examples: tuple[int, int] | None = None
     """Numbers of training and held-out examples of the published data set."""
     get: str
-    """How to get the data."""
+    """Command that fetches the data."""
 
-    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
-        """Judge each training by its interval, or the best by the spread over repeated trainings."""
+    def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
+        """Return the verdict from the interval of each quality, or from the spread over repeated training runs."""
         parts: list[ClaimPart] = []
-        for points in asked:
+        for points in selections:
             found = observations.find_on_any(points, for_time=False)
             for each in found:
                 self._require_data(each)
@@ -324,7 +328,7 @@ class QualityRule(Rule):
                         parts.append(self._best(" ".join(setting), many))
         at = ", ".join(f"{axis} {value}" for axis, value in self.best_at.items())
         if not parts:
-            raise Inconclusive("no such point", f"these runs have no trainings with {at} and with other values")
+            raise Inconclusive("no such point", f"these runs lack points with {at} and points with other values")
         return decided(parts, f"the quality is {self.equals}" if self.equals else f"the best quality is at {at}")
 
     def _is_best(self, each: Observation) -> bool:
@@ -334,9 +338,7 @@ class QualityRule(Rule):
         data = each.record.data
         if data is None or data.synthetic:
             source = data.source if data else "unknown data"
-            raise Inconclusive(
-                "synthetic data", f"trained on {source}, which decides nothing about quality: {self.get}"
-            )
+            raise Inconclusive("synthetic data", f"trained on {source}, not on the published data: {self.get}")
         if self.examples and (data.train, data.held_out) != self.examples:
             of = f"{data.train:,} + {data.held_out:,} of {data.source}"
             published = " + ".join(f"{count:,}" for count in self.examples)
@@ -348,8 +350,8 @@ class QualityRule(Rule):
         ends, value = quality_interval(each.record, quality), _metric(each, quality.name)
         if ends is None or value is None:
             raise Inconclusive("no such point", f"{quality.name} is not a share of held-out examples")
-        figure = f"{digits(value)} ({digits(ends[0])}–{digits(ends[1])})"
-        return ClaimPart(f"{each.point}: {figure}", ends[0] <= wanted <= ends[1], figure)
+        text = f"{digits(value)} ({digits(ends[0])}–{digits(ends[1])})"
+        return ClaimPart(f"{each.point}: {text}", ends[0] <= wanted <= ends[1], text)
 
     def _best(self, name: str, many: Sequence[Observation]) -> ClaimPart:
         quality = _headline(many[0])
@@ -358,35 +360,29 @@ class QualityRule(Rule):
         mine, other = (_metric(each, quality.name) or 0.0 for each in (claimed, rival))
         deviations = [_metric(each, quality.deviation) for each in (claimed, rival)]
         where = " ".join(f"{axis}={rival.value(axis)}" for axis in self.best_at)
-        figure = f"{digits(mine, 4)} against {digits(other, 4)} at {where}"
+        value = f"{digits(mine, 4)} compared with {digits(other, 4)} at {where}"
         if deviations[0] is None or deviations[1] is None:
-            return ClaimPart(f"{name}: {figure}", None, figure, "too few samples", "one training has no known spread")
-        apart, spread = abs(mine - other), hypot(*filter(None, deviations))
-        why = f"the best and the next differ by {apart:.2g}, within the spread of {spread:.2g}"
-        text = f"{name}: {quality.name} {figure}, spread {spread:.2g}"
-        return ClaimPart(text, None if apart <= spread else mine > other, figure, why=why)
+            return ClaimPart(f"{name}: {value}", None, value, "too few samples", "a point has no known spread")
+        difference, spread = abs(mine - other), hypot(*filter(None, deviations))
+        why = f"the best two differ by {difference:.2g}, within the spread of {spread:.2g}"
+        text = f"{name}: {quality.name} {value}, spread {spread:.2g}"
+        return ClaimPart(text, None if difference <= spread else mine > other, value, why=why)
 
 
 class EqualRule(Rule):
-    """Facts of a hosted runtime, or of the UCI HAR data set on this machine, equal the published ones."""
+    """Claim that facts of a hosted runtime equal the published ones."""
 
     needs_points = False
     name: Literal["equal"]
     of: str
-    """`har`, or the hosted runtime's name in the environment record."""
+    """Name of the hosted runtime in the environment record."""
     facts: dict[str, str | float]
-    """Published facts: of a runtime by path in `run.json`, where a text need only be contained, and `GPUs`."""
+    """Published facts by path in `run.json` (text is compared as a substring), and `GPUs`."""
     within: Share = 0.1
-    """Relative tolerance, such as for the memory that a system reserves."""
-    get: str = ""
-    """How to get the data set."""
+    """Relative tolerance, such as for memory that the system reserves."""
 
-    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
-        """Judge every fact; one that differs refutes."""
-        if self.of == "har":
-            counts = self._har()
-            parts = [self._part(name, wanted, counts.get(name)) for name, wanted in self.facts.items()]
-            return decided(parts, "the data set is as described", needs="each")
+    def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
+        """Return the verdict from all facts; a single different fact refutes."""
         parts = []
         for info in (run.info for run in observations.runs if run.info.environment.system.runtime == self.of):
             known = facts(info.environment)
@@ -394,7 +390,7 @@ class EqualRule(Rule):
                 known["GPUs"] = len(info.environment.gpus)
             parts += [self._part(name, wanted, known.get(name)) for name, wanted in self.facts.items()]
         if not parts:
-            raise Inconclusive("other hardware class", f"none of these runs was on the runtime itself ({self.of})")
+            raise Inconclusive("other hardware class", f"none of these runs is from the runtime {self.of}")
         return decided(parts, "the runtime is as described", needs="each")
 
     def _part(self, name: str, wanted: str | float, found: object) -> ClaimPart:
@@ -402,36 +398,23 @@ class EqualRule(Rule):
             reason: InconclusiveReason = "no such device" if name == "GPUs" else "not measured"
             return ClaimPart(f"{name} is unknown", None, "", reason, f"{name} is unknown in these runs")
         text = f"{name} is {in_words(name, found)}, published {in_words(name, wanted)}"
-        figure = "" if "." in name else str(found)
+        value = "" if "." in name else str(found)
         if isinstance(wanted, str) or isinstance(found, str):
             return ClaimPart(text, str(wanted).casefold() in str(found).casefold())
-        return ClaimPart(text, abs(found - wanted) <= self.within * abs(wanted), figure)
-
-    def _har(self) -> dict[str, int]:
-        from accelbench.workloads.data import load_har
-        from accelbench.workloads.data.sources import SOURCES
-
-        if not SOURCES["har"].present:
-            raise Inconclusive("no real data", f"the published set is not on this machine: {self.get}")
-        har = load_har()
-        return {
-            "people trained on": len(set(har.subjects_train.tolist())),
-            "people held out": len(set(har.subjects_test.tolist())),
-            "activities": len({*har.y_train.tolist(), *har.y_test.tolist()}),
-        }
+        return ClaimPart(text, abs(found - wanted) <= self.within * abs(wanted), value)
 
 
 class OverheadRule(Rule):
-    """A step of several processes is longer than its computing: by exchange, waiting for other ranks, and input."""
+    """Claim that a step of several processes has overhead: exchange, waiting for other ranks, and input."""
 
     name: Literal["overhead"]
 
-    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
-        """Judge each training whose step was broken down."""
-        found = [each for points in asked for each in observations.find_on_any(points)]
+    def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
+        """Return the verdict from each training workload with known parts of a step."""
+        found = [each for points in selections for each in observations.find_on_any(points)]
         parts = [part for each in found if (part := self._part(each))]
         if not parts:
-            raise Inconclusive("no such point", f"these runs have no step of {asked[0]} that was broken down")
+            raise Inconclusive("no such point", f"these runs have no breakdown of a step of {selections[0]}")
         return decided(parts, "a part of the step is overhead")
 
     @staticmethod
@@ -440,30 +423,30 @@ class OverheadRule(Rule):
         first = record.seen or next((rank.seen for rank in record.ranks if rank.seen), None)
         if parts is None or first is None or record.timing is None or not first.apart_s:
             return None
-        step, apart = record.timing.summary, median_interval(first.apart_s)
-        low = (step.ci_low - (apart.high - parts.input_s)) / parts.step_s
-        high = (step.ci_high - (apart.low - parts.input_s)) / parts.step_s
+        step, isolated = record.timing.summary, median_interval(first.apart_s)
+        low = (step.ci_low - (isolated.high - parts.input_s)) / parts.step_s
+        high = (step.ci_high - (isolated.low - parts.input_s)) / parts.step_s
         shares = {"exchange": parts.exposed_s, "waiting for the slowest": parts.wait_s, "input": parts.input_s}
         largest = max(shares, key=lambda name: shares[name])
-        figure = f"{percent(sum(shares.values()) / parts.step_s)} ({percent(low)} to {percent(high)})"
+        value = f"{percent(sum(shares.values()) / parts.step_s)} ({percent(low)} to {percent(high)})"
         most = f"the largest is {largest} with {percent(shares[largest] / parts.step_s)}"
         holds = True if low > 0 else False if high <= 0 else None
-        why = f"the overhead, {percent(low)} to {percent(high)} of a step, may be none"
-        return ClaimPart(f"{record.point}: overhead {figure} of a step; {most}", holds, figure, why=why)
+        why = f"the interval of the overhead, {percent(low)} to {percent(high)} of a step, includes 0"
+        return ClaimPart(f"{record.point}: overhead {value} of a step; {most}", holds, value, why=why)
 
 
 class OpenRule(Rule):
-    """No measurement decides the claim, for a stated reason; what these runs measured of its points is shown."""
+    """Claim that no measurement decides, for a stated reason; the results of its points are evidence."""
 
     needs_points = False
     name: Literal["open"]
     reason: Literal["opinion", "not measured here", "no published figure"]
     because: str
 
-    def judge(self, asked: Sequence[PointSelection], observations: Observations) -> Finding:
+    def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
         """Raise `Inconclusive` with the reason and the measured values."""
         lines: list[str] = []
-        for points in asked:
+        for points in selections:
             try:
                 lines += _figures(observations.find_on_any(points, for_time=False))
             except Inconclusive as found:
@@ -472,7 +455,7 @@ class OpenRule(Rule):
 
 
 def _figures(found: Sequence[Observation]) -> Iterator[str]:
-    """Yield the efficiency of trainings on growing numbers of replicas, and the headline of every other point."""
+    """Yield the scaling efficiency of training workloads, and the main result of every other point."""
     wanted = {id(each.record) for each in found}
     shown: set[int] = set()
     for one in (one for run in {id(o.run): o.run for o in found}.values() for one in scalings(run.records)):
@@ -494,14 +477,14 @@ def _ceilings_part(pair: ObservationPair, ratio: Estimate, name: str) -> ClaimPa
         return None
     text = ", ".join(f"{kind} × {digits(value)}" for kind, value in ceilings.items())
     if ratio.low <= max(ceilings.values()):
-        why = "a ratio no larger than the ratio of the ceilings is consistent with the claim, but no proof"
+        why = "a ratio not above the ratio of the ceilings is consistent with the claim, but does not prove it"
     else:
-        why = "ratios exceed the ratio of the ceilings, which does not explain them"
+        why = "the ratio exceeds the ratio of the ceilings, which does not explain it"
     return ClaimPart(f"{name}: {as_text(ratio)}; ceilings: {text}", None, "", "proves nothing", why)
 
 
 def _hardware(pairs: Sequence[ObservationPair], by: str) -> Iterator[str]:
-    """Yield each ratio over the ratio of the devices' ceilings, and the share of its ceiling that each host reached."""
+    """Yield each ratio relative to the ratio of the devices' ceilings, and each host's share of its ceiling."""
     for pair in pairs:
         if by == "device":
             for kind, value in pair.ceiling_ratios().items():
@@ -509,7 +492,7 @@ def _hardware(pairs: Sequence[ObservationPair], by: str) -> Iterator[str]:
                     times = digits(pair.ratio().value / value)
                 except Inconclusive:
                     continue
-                yield f"{pair.name}, {pair.devices}: {times} times the ratio of the {kind} ceilings, × {digits(value)}"
+                yield f"{pair.name}, {pair.devices}: {times}× the ratio of the {kind} ceilings, × {digits(value)}"
         for side in (pair.over, pair.under) if by == "host" else ():
             if share := _share(side[0]):
                 yield f"{pair.name}: {_card(side[0])} reached {percent(share)} of its ceiling"
@@ -527,7 +510,7 @@ def _share(each: Observation) -> float | None:
 
 
 def _slope(sweep: ObservationSweep, first: int, last: int) -> Interval:
-    """Return the slope of the logarithm of the time over the logarithm of the swept value."""
+    """Return the log–log slope of the time over the swept value."""
     ratio, grown = sweep.ratio(last, first), log(last / first)
     return Interval(log(ratio.low) / grown, log(ratio.high) / grown, ratio.confidence)
 
@@ -545,7 +528,7 @@ def _span(ratios: Sequence[Estimate]) -> str:
 
 
 def _headline(each: Observation) -> Quality:
-    """Return the quality that the benchmark is judged by."""
+    """Return the headline quality metric of the benchmark."""
     found = next((quality for quality in each.record.qualities if quality.headline), None)
     if found is None:
         raise Inconclusive("no such point", f"{each.point.benchmark} declares no headline quality")

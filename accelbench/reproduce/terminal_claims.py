@@ -1,4 +1,4 @@
-"""Terminal output of claims: a table with verdicts and evidence, for 80 columns and more, and the notes."""
+"""Terminal output of claims: a table with verdicts and evidence (from 80 columns), and the notes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from accelbench.reproduce.judging import JudgedClaim, StudyVerdicts, title
 from accelbench.reproduce.paper import Paper
 
 MOST_LINES = 3
-"""Lines of evidence per claim in the table; the page has all."""
+"""Maximum number of lines of evidence per claim; the page has all."""
 WIDTH = 120
 STYLES: dict[ClaimVerdict, str] = {
     "confirmed": "bold green",
@@ -26,7 +26,7 @@ STYLES: dict[ClaimVerdict, str] = {
 
 
 def print_papers(papers: Sequence[Paper], console: Console) -> None:
-    """Print the studies, the number of their claims, and the suites that measure them."""
+    """Print the studies with the numbers of their claims and their suites."""
     for paper in papers:
         procs = f", in {paper.processes} processes" if paper.processes > 1 else ""
         console.print(Text.assemble((paper.name, "bold"), f"  {paper.citation}"), soft_wrap=True)
@@ -40,7 +40,7 @@ def print_papers(papers: Sequence[Paper], console: Console) -> None:
 
 
 def print_judgement(judgement: StudyVerdicts, console: Console) -> None:
-    """Print the study, the runs, each claim with its verdict, and the verdicts counted."""
+    """Print the study, the runs, each claim with its verdict, and the number of each verdict."""
     console.print()
     console.print(Text(str(judgement.paper.citation), style="bold"))
     for run in judgement.runs:
@@ -65,7 +65,7 @@ def _table(claims: Sequence[JudgedClaim]) -> Table:
         for line in finding.evidence[:MOST_LINES]:
             text.append(f"\n{line}", style="dim")
         if len(finding.evidence) > MOST_LINES:
-            text.append(f"\nand {len(finding.evidence) - MOST_LINES} more, which the page shows", style="dim")
+            text.append(f"\n{len(finding.evidence) - MOST_LINES} more on the page", style="dim")
         figures = Text(claim.published or UNKNOWN)
         figures.append(f"\n{finding.ours or UNKNOWN}", style="dim")
         verdict = Text.assemble(

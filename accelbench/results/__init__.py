@@ -1,1 +1,1 @@
-"""Stored runs as input: find them by name, estimate durations from them, reuse their empirical peaks."""
+"""Stored runs as input: lookup by name, estimates of durations, reuse of ceilings (empirical peaks)."""

@@ -1,25 +1,28 @@
-"""Ceilings (empirical peaks) of a recent run on this machine, which the next run can reuse."""
+"""Ceilings (empirical peaks) of past runs on this machine: of a recent run, to be reused, and the best of memory."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from accelbench.environment.differences import differences
-from accelbench.errors import UserError, damage_met
+from accelbench.errors import UserError, collect_damage
 from accelbench.execution.plan import CEILINGS
-from accelbench.execution.store import RUNS, EarlierCeilings, RunInfo, RunStore, Settings
+from accelbench.execution.store import RUNS, EarlierCeilings, RunInfo, RunStore, Settings, now
 from accelbench.execution.suite import load_suite
 from accelbench.output.format import seconds
 from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import Cores
 from accelbench.results.find_run import stored_runs
 from accelbench.results.forecast import of_machine
 
 FRESH = timedelta(hours=1)
 """Maximum age of reused ceilings."""
+MOST_RUNS = 50
+"""Number of latest runs of this machine that are read for the best ceilings."""
 
 
 def earlier_ceilings(
@@ -28,10 +31,10 @@ def earlier_ceilings(
     """Return the records of the wanted points from the latest suitable run; None if there is none.
 
     A suitable run started within the last hour, on a single rank, in an environment without differences that matter,
-    and measured every wanted point without disturbances in at least as many repetitions.
+    and measured every wanted point without noise in at least as many repetitions.
     """
     names = {str(point) for point in wanted}
-    oldest = datetime.now().astimezone() - FRESH
+    oldest = now() - FRESH
     for store, info in reversed(of_machine(stored_runs(RUNS), here)):
         if info.created < oldest or not names:
             break
@@ -43,13 +46,36 @@ def earlier_ceilings(
     return None
 
 
+def best_ceilings(wanted: Sequence[Point], device: Device, here: Environment) -> list[EarlierCeilings]:
+    """Return the highest memory ceilings among the wanted points in past runs of this machine, without noise.
+
+    There is one for each number of cores. The software may differ, except the numbers of threads: it does not change
+    what the memory can do.
+    """
+    names = {str(point) for point in wanted}
+    best: dict[Cores, tuple[float, EarlierCeilings]] = {}
+    for store, info in of_machine(stored_runs(RUNS), here)[-MOST_RUNS:]:
+        if info.device == device and not info.other_ranks and _same_hardware(info, device, here):
+            for record in _undisturbed(store, names):
+                rate = record.rate("bytes") if record.ceiling and record.bound.metric == "bytes" else None
+                if rate and rate > best.get(record.bound.cores, (0.0,))[0]:
+                    kept = EarlierCeilings(run_id=info.run_id, created=info.created, records=[record])
+                    best[record.bound.cores] = rate, kept
+    return [found for _, found in best.values()]
+
+
+def _same_hardware(info: RunInfo, device: Device, here: Environment) -> bool:
+    matter = [found.fact for found in differences(info.environment, here, {device}) if found.matters]
+    return all(fact.startswith("software.") and not fact.startswith("software.threads.") for fact in matter)
+
+
 def age(found: EarlierCeilings) -> str:
     """Return the age of these ceilings as text."""
-    return seconds((datetime.now().astimezone() - found.created).total_seconds())
+    return seconds((now() - found.created).total_seconds())
 
 
 def _alike(info: RunInfo, settings: Settings, device: Device, here: Environment) -> bool:
-    """Return whether the run measured what a run with these settings would measure now."""
+    """Return whether the run is equivalent to a new run with these settings."""
     enough = min(settings.max_seconds, load_suite(CEILINGS).max_seconds.get(device, settings.max_seconds))
     return (
         info.status != "running"
@@ -61,10 +87,10 @@ def _alike(info: RunInfo, settings: Settings, device: Device, here: Environment)
 
 
 def _undisturbed(store: RunStore, names: Collection[str]) -> list[Record]:
-    """Return the records of the named points without disturbances; an empty list if they cannot be read."""
-    with damage_met():
+    """Return the records of the named points without noise; an empty list if they cannot be read."""
+    with collect_damage():
         try:
-            found = [r for r in store.points() if str(r.point) in names and r.status == "measured"]
+            found = [record for record in store.points(names) if record.status == "measured"]
         except (UserError, OSError):
             return []
     return [record for record in found if not any(disturbances(record, course_of(record)))]

@@ -1,4 +1,4 @@
-"""Lookup of stored runs by the names that the command line takes."""
+"""Lookup of stored runs by their names on the command line."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ OF_MACHINE = "machine:"
 
 
 def open_run(run: str) -> RunStore:
-    """Return the run by path, by archive (`PACK`, `PACK:RUN`), by id under `runs`, or the `latest`."""
+    """Return the run by path, by bundle (`PACK`, `PACK:RUN`), by ID under `runs`, or the `latest`."""
     run = _folder_of(run)
     packed = find_pack(run)
     return open_packed(*packed) if packed else open_directory(run)
 
 
 def open_directory(run: str) -> RunStore:
-    """Return the run by path, by a file in its directory, by id, or the `latest`.
+    """Return the run by path, by a file in its directory, by ID, or the `latest`.
 
-    A unique prefix of the id is enough.
+    A unique prefix of the ID is enough.
     """
     if run == "latest":
         found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
         if not found:
-            raise UserError(f"there is no run under {RUNS}: 'accelbench run' makes one")
+            raise UserError(f"no run under {RUNS}: start one with 'accelbench run'")
         return RunStore.open(found[-1].parent)
     run = _folder_of(run)
     if os.path.exists(run):
@@ -53,21 +53,26 @@ def _folder_of(word: str) -> str:
 
 
 def _beginning(folder: Path, begin: str) -> Path:
-    """Return the run whose id has this prefix; raises UserError unless there is exactly one."""
-    names = [store.path.name for store in stored_runs(folder)]
+    """Return the run with this prefix of its directory or ID; raise UserError unless the prefix is unique."""
+    stores = stored_runs(folder)
+    names = [store.path.name for store in stores]
     found = [name for name in names if name.startswith(begin)]
+    if not found:  # directories may be named by the user
+        found = [store.path.name for store in stores if store.info().run_id.startswith(begin)]
     if len(found) == 1:
         return folder / found[0]
     if found:
-        raise UserError(f"{len(found)} runs under {folder} begin with {begin}: {', '.join(found)}")
+        raise UserError(f"{begin} is ambiguous: {len(found)} runs under {folder} start with it ({', '.join(found)})")
     if not names:
-        raise UserError(f"{folder / begin} is not a run directory, nor is one in {folder}: 'accelbench run' makes one")
-    near = did_you_mean(begin, names) or f"; the last ones are {', '.join(names[-NAMED:])}"
-    raise UserError(f"no run under {folder} is called {begin!r}{near}")
+        raise UserError(
+            f"{folder / begin} is not a run directory, and {folder} contains none: start one with 'accelbench run'"
+        )
+    near = did_you_mean(begin, names) or f"; the latest are {', '.join(names[-NAMED:])}"
+    raise UserError(f"no run {begin!r} under {folder}{near}")
 
 
 def find_runs(name: str) -> list[RunStore]:
-    """Return the run of that name, or all runs of a folder or archive; raises UserError if there is none."""
+    """Return the named run, or all runs of a folder or bundle; raise UserError if there is none."""
     name = _folder_of(name)
     packed = find_pack(name)
     if packed and packed[1] is None:
@@ -78,21 +83,21 @@ def find_runs(name: str) -> list[RunStore]:
         folder = Path(name)
     found = stored_runs(folder)
     if not found:
-        raise UserError(f"{name} holds no run")
+        raise UserError(f"{name} contains no run")
     return found
 
 
-def read_words(words: Sequence[str]) -> list[RunStore]:
-    """Return the runs of all words, each a run, a folder, an archive, or `machine:NAME`."""
+def runs_of_arguments(words: Sequence[str]) -> list[RunStore]:
+    """Return the runs of all arguments, each a run, a folder, a bundle, or `machine:NAME`."""
     return [run for word in words for run in (_of_machine(word) if word.startswith(OF_MACHINE) else find_runs(word))]
 
 
 def _of_machine(word: str) -> list[RunStore]:
-    """Return the runs under `runs` of the machine whose fingerprint contains the name; raises UserError if none."""
+    """Return the runs under `runs` of a machine with this name in its fingerprint; raise UserError if there is none."""
     name = word.removeprefix(OF_MACHINE)
     past = read_past(stored_runs(RUNS), lambda machine: is_called(machine, name))
     if not past.runs:
-        raise UserError(f"no run under {RUNS} is of a machine called {name!r}: see 'accelbench history'")
+        raise UserError(f"no run of a machine {name!r} under {RUNS}: see 'accelbench history'")
     return [run.store for run in past.runs]
 
 
@@ -101,9 +106,9 @@ def stored_runs(folder: Path) -> list[RunStore]:
     return [RunStore(path.parent) for path in sorted(folder.glob("*/run.json"))]
 
 
-def left_by(run: RunStore, plan: Sequence[Point]) -> list[Point]:
+def unfinished_in(run: RunStore, plan: Sequence[Point]) -> list[Point]:
     """Return the points of the plan without a measured or skipped record; raises UserError if there are none."""
-    left = run.left_of(plan)
+    left = run.unfinished_points(plan)
     if not left:
-        raise UserError(f"{run.path} has measured all of this already")
+        raise UserError(f"{run.path} already has all these points: nothing is left to measure")
     return left

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from accelbench.environment.differences import same_machine
-from accelbench.errors import UserError, damage_met
+from accelbench.errors import UserError, collect_damage
 from accelbench.execution.plan import discover
 from accelbench.execution.store import RunInfo, RunStore, Settings
 from accelbench.execution.suite import Suite
-from accelbench.execution.time_left import Took
+from accelbench.execution.time_left import WallTime
 from accelbench.output.format import counted, seconds
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.point import Device, Point
@@ -45,25 +45,21 @@ class Forecast:
         """Return the estimate as text, with its basis."""
         parts = []
         if self.known:
-            parts.append(
-                f"{counted(self.known, 'point')} in about {seconds(self.known_s)}, by what they took here before"
-            )
+            parts.append(f"{counted(self.known, 'point')} in about {seconds(self.known_s)} (measured here before)")
         if self.usual:
-            new = f"{counted(self.usual, 'point')} that this machine has not measured yet"
-            parts.append(f"{new} in about {seconds(self.usual_s)}, which is what they take on two CPU cores")
+            parts.append(f"{counted(self.usual, 'new point')} in about {seconds(self.usual_s)} (as on two CPU cores)")
         if self.kernels:
-            allowed = seconds(self.kernels_s)
-            parts.append(f"{counted(self.kernels, 'kernel')} in about {allowed}, by the sampling time they are allowed")
+            sampling = seconds(self.kernels_s)
+            parts.append(f"{counted(self.kernels, 'new kernel')} in about {sampling} (maximum sampling time)")
         if self.trainings:
             parts.append(
-                f"{counted(self.trainings, 'training')} that this machine has not measured yet, in less than "
-                f"{seconds(self.limits_s)}, by the time limits that they declare"
+                f"{counted(self.trainings, 'new training workload')} in at most {seconds(self.limits_s)} (time limit)"
             )
         return "estimate: " + ("; ".join(parts) or "nothing is left to measure")
 
 
 def forecast(
-    plan: Iterable[Point], settings: Settings, past: Mapping[str, Took], usual_s: float | None = None
+    plan: Iterable[Point], settings: Settings, past: Mapping[str, WallTime], usual_s: float | None = None
 ) -> Forecast:
     """Return the estimated duration of the points.
 
@@ -98,15 +94,15 @@ def usual_seconds(suite: Suite | None, points: int, device: Device) -> float | N
     return suite.minutes * 60 / points if suite and suite.minutes and device == "cpu" else None
 
 
-def past_seconds(runs: Sequence[StoredRunInfo]) -> dict[str, Took]:
+def past_seconds(runs: Sequence[StoredRunInfo]) -> dict[str, WallTime]:
     """Return the duration of each point in the latest of these runs that measured it; corrupt runs are ignored."""
-    found: dict[str, Took] = {}
+    found: dict[str, WallTime] = {}
     for store, _ in runs:
-        with damage_met():
+        with collect_damage():
             try:
                 for record in store.points():
                     if record.status == "measured":
-                        found[str(record.point)] = Took.by(record)
+                        found[str(record.point)] = WallTime.of(record)
             except (UserError, OSError):
                 continue
     return found

@@ -47,14 +47,21 @@ identity() {
     echo "sha256:${id#sha256:}"
 }
 
-# Build the image, and convert it to a SIF with Apptainer.
+# Build the image, and convert it to a SIF with Apptainer. Apptainer would compress the layers of an archive of the image
+# only to unpack them again, so it gets a folder with the image's files.
 sif() {
-    local id
+    local id container status=0
     image
     id=$(identity)
-    "$ENGINE" save --output "$SCRATCH/image.tar" "$IMAGE"
+    mkdir "$SCRATCH/root"
+    container=$("$ENGINE" create "$IMAGE")
+    # Only root may create devices, and Apptainer mounts the host's.
+    "$ENGINE" export "$container" | tar --extract --directory "$SCRATCH/root" --preserve-permissions --no-same-owner \
+        --anchored --exclude=.dockerenv --exclude='dev/*' || status=$?
+    "$ENGINE" rm "$container" >/dev/null
+    ((status == 0)) || die "$ENGINE failed to export $IMAGE (reason above)"
     load apptainer
-    build_sif "$id" --build-arg bootstrap=docker-archive --build-arg "from=$SCRATCH/image.tar" --build-arg "image=$id"
+    build_sif "$id" --build-arg bootstrap=localimage --build-arg "from=$SCRATCH/root" --build-arg "image=$id"
 }
 
 bench() {

@@ -1,4 +1,4 @@
-"""All visible GPUs at once: their total rate, the spread between them, and outliers."""
+"""Concurrent benchmarks of all visible GPUs: total rate, spread between the GPUs, and outliers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from accelbench.profiling.benchmark import Task, axis, benchmark
 from accelbench.profiling.records.point import Point
 
 TIME_LIMIT_S = 1200.0
-"""Each card's result is checked on the host; eight cards take eight times as long as one."""
+"""Time limit in seconds. The host checks the result of each GPU: eight GPUs take eight times as long as one."""
 
 
 @benchmark(
@@ -16,13 +16,13 @@ TIME_LIMIT_S = 1200.0
     vendors=("nvidia",),
     axes={"dtype": ("float32",)},
     choices={"dtype": ("float32", "float64", "float16", "bfloat16")},
-    figure="flops",
+    metric="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
     time_limit_s=TIME_LIMIT_S,
 )
 def all_gpus_peak_arith(point: Point) -> Task:
-    """The arithmetic ceiling of all visible GPUs at once, and the spread between them."""
+    """Empirical arithmetic peak of all visible GPUs at the same time, and the spread between them."""
     return _together(point, "peak_arith.gpu_fma", cores="all")
 
 
@@ -32,13 +32,13 @@ def all_gpus_peak_arith(point: Point) -> Task:
     vendors=("nvidia",),
     axes={"dtype": ("bfloat16",), "n": (8192,)},
     choices={"dtype": DTYPES["gpu"]},
-    figure="flops",
+    metric="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
     time_limit_s=TIME_LIMIT_S,
 )
 def all_gpus_matmul(point: Point) -> Task:
-    """C = A·B by the vendor's library on all visible GPUs at once, and the spread between them: the most power."""
+    """C = A·B by the vendor's library on all visible GPUs at the same time (highest power draw), and their spread."""
     return _together(point, "matmul.gpu_vendor", impl="vendor")
 
 
@@ -48,12 +48,12 @@ def all_gpus_matmul(point: Point) -> Task:
     vendors=("nvidia",),
     axes={"dtype": ("float64",)},
     choices={"dtype": ("float64", "float32")},
-    figure="bytes",
+    metric="bytes",
     bound="memory",
     time_limit_s=TIME_LIMIT_S,
 )
 def all_gpus_stream(point: Point) -> Task:
-    """The vendor's copy in the memory of all visible GPUs at once, and the spread between them."""
+    """Device-to-device copy by the vendor's library on all visible GPUs at the same time, and their spread."""
     return _together(point, "stream.gpu_vendor", impl="vendor", op="copy")
 
 

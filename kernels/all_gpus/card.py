@@ -14,15 +14,15 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 
 START_S = 60.0
-"""A card that has not come to the start of a window by then has failed."""
+"""Seconds within which every GPU must reach the start of a window; one that does not has failed."""
 
 Result = TypeVar("Result")
 
 
 class Card:
-    """The visible GPU of that number, and the thread from which alone it is used: CUDA's current device is a thread's.
+    """Visible GPU number `index`, used from one host thread only, because CUDA's current device is a thread's state.
 
-    Whatever fails there names the card.
+    Every error raised in that thread names the GPU.
     """
 
     def __init__(self, index: int, pci_bus_id: str) -> None:
@@ -33,19 +33,19 @@ class Card:
 
     @property
     def task(self) -> Task:
-        """Return the task that `prepare` made."""
+        """Task made by `prepare`."""
         return self._task
 
     def prepare(self, make: Callable[[Point], Task], point: Point) -> Future[None]:
-        """Prepare the point on this card, with inputs of its own."""
+        """Prepare the point on this GPU, with its own random inputs."""
         return self._do(self._prepare, make, dataclasses.replace(point, seed=point.seed + self.index))
 
     def verify(self) -> Future[Verification]:
-        """Check this card's answer."""
+        """Verify the result of this GPU."""
         return self._do(lambda: self._task.verify())
 
     def work(self, executions: int, start: Barrier) -> Future[float]:
-        """Execute so often once all cards are at the start; return the seconds of one execution by the card's clock."""
+        """Do `executions` executions when all GPUs are at the barrier; return the seconds of one, by CUDA events."""
         return self._do(self._work, executions, start)
 
     def _prepare(self, make: Callable[[Point], Task], point: Point) -> None:

@@ -1,4 +1,4 @@
-"""Comparison of GPUs by their rates at the same work at the same time."""
+"""Comparison of GPUs by their rates when all do the same work concurrently."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from statistics import median
 from accelbench.profiling.records.quality import Metric
 
 OUTLIER = 0.05
-"""A card is an outlier where it is slower than the median of the others by more than this share.
+"""Outlier threshold: the relative slowdown of a GPU compared with the median of the others.
 
-Cards of one model vary by 8 % on average over whole clusters (Sinha et al., "Not All GPUs Are Created Equal", SC22),
-because their silicon draws different power and they are cooled differently. That is some 4 % to either side of the
-median, so 5 % is more than cards usually differ. gpu-fryer fails a card at 10 % below the best.
+GPUs of one model vary by 8 % on average over whole clusters (Sinha et al., "Not All GPUs Are Created Equal", SC22),
+because of differences in power draw and cooling. That is about ±4 % around the median, so 5 % exceeds the usual
+variation. gpu-fryer fails a GPU at 10 % below the best.
 """
 FEWEST = 3
-"""The fewest cards among which an outlier is named: of two that differ either may be the slow one."""
+"""Minimum number of GPUs for outlier detection: of two that differ, either may be the outlier."""
 
 
 def outliers(rates: Mapping[str, float]) -> dict[str, float]:
-    """Return the cards slower than the others, with the share by which each is below the median of the others."""
+    """Return the outliers by name, each with its relative slowdown compared with the median of the other GPUs."""
     if len(rates) < FEWEST:
         return {}
     behind = {
@@ -29,9 +29,9 @@ def outliers(rates: Mapping[str, float]) -> dict[str, float]:
 
 
 def compare(rates: Mapping[str, float], unit: str) -> dict[str, Metric]:
-    """Return the rates of cards by name as metrics: outliers first, then the spread, then every card's own rate.
+    """Return metrics from the rates by GPU: outliers first, then the spread, then the rate of every GPU.
 
-    An outlier's share is that by which it is slower than the median of the others.
+    The value of an outlier is its slowdown in percent, compared with the median of the other GPUs.
     """
     cards = {card: Metric(rate, unit) for card, rate in rates.items()}
     if len(rates) == 1:

@@ -1,9 +1,9 @@
-"""A GPU task on all visible GPUs at the same time, timed on each by its own events.
+"""Task that runs one GPU kernel on all visible GPUs at the same time, timed on each GPU by CUDA events.
 
-All cards work through windows of half a second. In each window a card repeats the work as often as it can in that
-time, so that none ends early and leaves the others its share of the node's power and cooling. The events of CUDA on the
-card's stream time it. Host threads enqueue the work, one per card; that takes each a few milliseconds, which the cards
-spend working. The rate is the sum over the cards. Not measured yet on a GPU.
+The measurement consists of windows of half a second. In each window every GPU repeats the kernel as often as fits, so
+that no GPU finishes early and leaves its share of the node's power and cooling to the others. One host thread per GPU
+enqueues the work; this takes a few milliseconds, during which the GPU already executes. The result is the sum of the
+rates of all GPUs. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -28,44 +28,45 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 WINDOW_S = 0.5
-"""The seconds of a window: many times the milliseconds in which the threads start, yet a dozen fit in some seconds."""
+"""Length of a window in seconds: long compared with the milliseconds in which the threads start."""
 TRIAL = 20
-"""The executions of each card by whose time the number in a window is chosen."""
+"""Executions on each GPU from which the number of executions per window is estimated."""
 
 Result = TypeVar("Result")
 
 
 def prepare(point: Point, module: str, params: Mapping[str, Scalar]) -> Task:
-    """Return the task of that module under `kernels` on every visible card at once; `params` join those of the point.
+    """Return a task that runs the task of `kernels.<module>` on every visible GPU at the same time.
 
-    Skip where the cards are of several models, or where one of them cannot do the work.
+    `params` are defaults for the parameters of the point. Skip if the GPUs are of different models, or if one of them
+    does not support the kernel.
     """
     library("cupy")
     devices = Driver().devices()
     models = sorted({device.name for device in devices})
     if len(models) > 1:
         found = ", ".join(models)
-        raise Skip(f"only cards of one model can be compared, and here are {found}: choose by CUDA_VISIBLE_DEVICES")
+        raise Skip(f"only GPUs of one model can be compared, found {found}: select them by CUDA_VISIBLE_DEVICES")
     cards = [Card(index, device.pci_bus_id) for index, device in enumerate(devices)]
     one = replace(point, params={**params, **point.params})
-    for card in cards:  # one after the other, because each draws its inputs in host memory
+    for card in cards:  # one after the other, because each generates its inputs in host memory
         card.prepare(import_module(f"accelbench.kernels.{module}").prepare, one).result()
     return CardGroup(cards).task()
 
 
 class CardGroup:
-    """Cards whose work is prepared."""
+    """GPUs with prepared tasks."""
 
     def __init__(self, cards: Sequence[Card]) -> None:
         self.cards = cards
         self._work([1] * len(cards))
         self.executions = [max(1, ceil(WINDOW_S / seconds)) for seconds in self._work([TRIAL] * len(cards))]
-        """The executions of each card in one window."""
+        """Executions of each GPU in one window."""
         self.windows: list[list[float]] = []
-        """Executions per second of each card, in every window that was measured."""
+        """Executions per second of each GPU, for every measured window."""
 
     def task(self) -> Task:
-        """Return the task that measures the cards: one execution is a window."""
+        """Return the task that measures all GPUs: one execution is one window."""
         return Task(
             run=lambda: self._work(self.executions),
             verify=self.verify,
@@ -78,7 +79,7 @@ class CardGroup:
 
     @property
     def work(self) -> Work:
-        """Return the work of all cards in a window."""
+        """Work of all GPUs in one window."""
         one, times = self.cards[0].task.work, sum(self.executions)
         return replace(
             one,
@@ -87,7 +88,7 @@ class CardGroup:
         )
 
     def sample(self, windows: int) -> float:
-        """Return the seconds in which all cards do the work of one window, at the sum of their rates."""
+        """Return the mean seconds per window: the work of a window divided by the sum of the GPUs' rates."""
         total = 0.0
         for _ in range(windows):
             rates = [1 / seconds for seconds in self._work(self.executions)]
@@ -96,7 +97,7 @@ class CardGroup:
         return total / windows
 
     def metrics(self) -> dict[str, Metric]:
-        """Return each card's median rate, and what the rates tell of each other."""
+        """Return the median rate of each GPU, and their comparison."""
         one = self.cards[0].task.work
         amount, unit = (one.flops, "FLOP/s") if one.flops else (one.bytes or 0.0, "B/s")
         rates = {
@@ -106,7 +107,7 @@ class CardGroup:
         return compare(rates, unit)
 
     def verify(self) -> Verification:
-        """Check all cards' answers at the same time; return the first wrong one, with all wrong cards' names."""
+        """Verify the results of all GPUs concurrently; return the first failure, with the names of all failed GPUs."""
         outcomes = _all([card.verify() for card in self.cards])
         wrong = [(card, outcome) for card, outcome in zip(self.cards, outcomes, strict=True) if not outcome.passed]
         if wrong:
@@ -116,13 +117,13 @@ class CardGroup:
         return replace(worst, method=f"on each of {len(outcomes)} cards: {worst.method}")
 
     def _work(self, executions: Sequence[int]) -> list[float]:
-        """Return the seconds of one execution on each card, while all work."""
+        """Return the seconds of one execution on each GPU while all of them execute."""
         start = Barrier(len(self.cards))
         return _all([card.work(count, start) for card, count in zip(self.cards, executions, strict=True)])
 
 
 def _all(running: Sequence[Future[Result]]) -> list[Result]:
-    """Return what all return, once the last of them has ended; raise what the first of them raised."""
+    """Wait for all futures and return their results; raise the exception of the first one that failed."""
     for future in running:
         future.exception()
     return [future.result() for future in running]

@@ -13,13 +13,13 @@ from accelbench.profiling.benchmark import benchmark
         "target": {"cpu": ("one", "own"), "gpu": ("one", "warp", "own", "random", "block")},
         "dtype": {"cpu": ("int64",), "gpu": ("int32", "int64", "float32")},
     },
-    figure="items",
+    metric="items",
     small={"target": ("own",)},
 )
 def atomics() -> None:
-    """Atomic additions per second, all threads at once, by what they add to.
+    """Rate of atomic additions by all threads at the same time, for different targets.
 
-    `one`: all to one counter. `own`: each thread to its own; on a CPU that is a cache line. `warp`: the 32 threads
-    of a warp to one. `random`: each addition to one of a million, as in a histogram. `block`: the threads of a block
-    to one in shared memory, whose sum is added to memory at the end.
+    `one`: all threads add to one counter. `own`: each thread adds to its own counter, on a CPU in its own cache line.
+    `warp`: the 32 threads of a warp share a counter. `random`: each addition goes to one of 2²⁰ counters, as in a
+    histogram. `block`: the threads of a block share a counter in shared memory, which is added to memory at the end.
     """

@@ -1,10 +1,11 @@
-"""Atomic additions by all cores, to one counter or each to its own cache line.
+"""Atomic additions of int64 by all cores, to one shared counter or to one counter per thread.
 
-Bound: of `own`, the time of one locked instruction, which no other access of its core overtakes; of `one`, the time
-in which a cache line travels from one core to the next.
+Bound: for `own`, the latency of a locked instruction, which serialises the memory accesses of its core; for `one`, the
+transfer time of a cache line from core to core.
 
-Measured on two cores of an AMD Zen 3 virtual machine: `own` 7.7 cycles for each addition of a core; `one` 16 to 72
-million additions per second by both together, 28 to 120 ns for each of a core, as the hypervisor placed them.
+Measured on two cores of an AMD Zen 3 virtual machine: `own` 7.7 cycles per addition of a core; `one` 16–72 million
+additions per second by both cores together, that is 28–120 ns per addition of a core, depending on the placement of
+the virtual CPUs.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 SPACING = 16
-"""The number of int64 from one counter to the next: 128 bytes, as some prefetchers fetch lines in pairs."""
+"""Distance between counters in elements of int64: 128 bytes, because some prefetchers fetch lines in pairs."""
 ADDITIONS = {"one": 1 << 16, "own": 1 << 20}
-"""The additions by each thread in one execution: they take milliseconds, so that waking threads does not show."""
+"""Additions per thread and execution: milliseconds, so that the time to wake the threads is negligible."""
 
 
 @compiled
@@ -40,7 +41,7 @@ def add_on_all(counters: Any, places: Any, values: Any, additions: int) -> None:
 
 
 def prepare(point: Point) -> Task:
-    """Prepare a counter at a random start for each thread, of which `one` uses the first."""
+    """Prepare a counter with a random initial value for each thread; `one` uses only the first."""
     target, threads = str(point["target"]), thread_count()
     additions = ADDITIONS[target]
     counters = np.empty(threads * SPACING, np.int64)

@@ -1,16 +1,18 @@
-"""Atomic additions by all threads of the device, to memory (in L2, where its atomic units are) or to shared memory.
+"""Atomic additions by all threads of the device, to global memory (executed in L2) or to shared memory.
 
-Bound: of `one`, the atomic unit of one L2 slice, which takes one addition after the other; of `own` and `warp`, the
-units of all slices, each of which adds up what a warp sends to one address or line; of `random`, a request per
-addition; of `block`, the shared memory's own units.
+Bound: for `one`, the atomic unit of one L2 slice, which executes one addition after the other; for `own` and `warp`,
+the units of all slices, each of which combines the additions of a warp to one address or line; for `random`, one
+request per addition; for `block`, the atomic units of shared memory.
 
-A thread adds its value and its negative in turn, an odd number of times. So no counter ever exceeds the sum of the
-values' magnitudes, which float32 holds exactly in whatever order the additions come. The results are not asked for, so
-that the additions need not be waited for (RED, not ATOM): `accelbench.kernels.atomics.additions`.
+A thread alternately adds two positive numbers, so that every lost or repeated addition changes a counter. One counter
+of float32 cannot hold the sum of 70 million such additions: there a thread alternately adds a number and its negative,
+and only one thread per warp adds a second number that is closer to zero by 1. Thus each counter is exact in any order
+of additions. The old values are not returned (RED, not ATOM), so that a thread does not wait for its additions
+(`accelbench.kernels.atomics.additions`).
 
-What the compiler makes of it for compute capability 8.0 to 10.0: of int32 to one counter, be it in memory or shared, a
-warp is summed first (REDUX) and sends one addition; shared memory adds neither int64 nor float32, so that `block` is a
-loop of compare-and-swap there. Not measured yet on a GPU.
+Compiled for compute capability 8.0 to 10.0: for int32 and one counter, in global or shared memory, the compiler first
+sums over the warp (REDUX) and issues one addition. Shared memory has no addition of int64 or float32, so `block` is a
+compare-and-swap loop for these types. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ import numpy as np
 from accelbench.kernels.atomics.additions import add_to_memory, add_to_shared
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
 from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, int32, int64, numba_stream, uint32, void
+from accelbench.kernels.lib.gpu.residency import resident_blocks
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.nvidia.cuda import attribute, synchronize
+from accelbench.profiling.machine.nvidia.cuda import synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
@@ -32,64 +35,65 @@ VENDORS = ("nvidia",)
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 8
-"""8 × 256 threads fill the 2,048 that a multiprocessor holds."""
+"""8 × 256 threads are the 2,048 that can be resident on a multiprocessor."""
 WARP = 32
 ADDITIONS = 255
-"""The additions by each thread in one execution; odd, so that its value remains."""
-LARGEST = 7
-"""The largest value: 7 × 2,048 threads of up to 1,170 multiprocessors stay below 2²⁴, where float32 is exact."""
+"""Additions per thread and execution."""
+LARGEST = 3
+"""Largest number that is added: with up to 1,170 multiprocessors, every counter is exact in its type."""
 RANDOM_BITS = 20
-"""`random` adds to 2²⁰ counters: 4 or 8 MiB, which L2 holds."""
+"""`random` adds to 2²⁰ counters: 4 or 8 MiB, which fit in L2."""
 FACTOR, INCREMENT = 1664525, 1013904223
-"""A linear congruential generator modulo 2³² (Numerical Recipes, 7.1), whose high bits choose the counter."""
+"""Linear congruential generator modulo 2³² (Numerical Recipes, 7.1); its high bits select the counter."""
 TYPES = {"int32": int32, "int64": int64, "float32": float32}
-SPREAD = {"one": 0, "warp": WARP, "own": 1}
-"""Counters from one warp to the next, or from one thread to the next."""
 
 
 def define_kernels(number: Any) -> dict[str, Any]:
-    """Return functions `add(counters, values, seeds, additions)` by target, for counters of that Numba type."""
+    """Return the functions `add(counters, values, seeds, additions)` by target, for counters of a Numba type.
+
+    `values` contains two elements per thread: its first addition, and the sum of two consecutive additions.
+    """
 
     def one(counters: Any, values: Any, seeds: Any, additions: int) -> None:
-        value = values[cuda.grid(1)]
+        value, both = values[2 * cuda.grid(1)], values[2 * cuda.grid(1) + 1]
         for _ in range(additions):
             add_to_memory(counters, 0, value)
-            value = number(-value)
+            value = number(both - value)
 
     def warp(counters: Any, values: Any, seeds: Any, additions: int) -> None:
         thread = cuda.grid(1)
-        value = values[thread]
-        # The warps' counters are as far apart as their threads: on lines of their own.
+        value, both = values[2 * thread], values[2 * thread + 1]
+        # One counter per 32 elements, so that each warp has a separate cache line.
         place = thread // WARP * WARP
         for _ in range(additions):
             add_to_memory(counters, place, value)
-            value = number(-value)
+            value = number(both - value)
 
     def own(counters: Any, values: Any, seeds: Any, additions: int) -> None:
         thread = cuda.grid(1)
-        value = values[thread]
+        value, both = values[2 * thread], values[2 * thread + 1]
         for _ in range(additions):
             add_to_memory(counters, thread, value)
-            value = number(-value)
+            value = number(both - value)
 
     def random(counters: Any, values: Any, seeds: Any, additions: int) -> None:
         thread = cuda.grid(1)
-        value = values[thread]
+        value, both = values[2 * thread], values[2 * thread + 1]
         state = seeds[thread]
         for _ in range(additions):
             add_to_memory(counters, state >> uint32(32 - RANDOM_BITS), value)
-            value = number(-value)
+            value = number(both - value)
             state = uint32(state * uint32(FACTOR) + uint32(INCREMENT))
 
     def block(counters: Any, values: Any, seeds: Any, additions: int) -> None:
         shared = cuda.shared.array(1, number)
-        value = values[cuda.grid(1)]
+        value, both = values[2 * cuda.grid(1)], values[2 * cuda.grid(1) + 1]
         if cuda.threadIdx.x == 0:
             shared[0] = number(0)
         cuda.syncthreads()
         for _ in range(additions):
             add_to_shared(shared, 0, value)
-            value = number(-value)
+            value = number(both - value)
         cuda.syncthreads()
         if cuda.threadIdx.x == 0:
             add_to_memory(counters, cuda.blockIdx.x, shared[0])
@@ -116,8 +120,8 @@ def device_code() -> list[DeviceKernel]:
     ]
 
 
-def places(target: str, threads: int, addition: int, seeds: Any) -> Any:
-    """Return each thread's counter for its addition of that number; for `random` advance `seeds`, in place."""
+def places(target: str, threads: int, seeds: Any) -> Any:
+    """Return the index of the counter to which each thread adds; for `random`, advance `seeds` in place."""
     thread = np.arange(threads)
     if target == "random":
         chosen = seeds >> np.uint32(32 - RANDOM_BITS)
@@ -127,23 +131,34 @@ def places(target: str, threads: int, addition: int, seeds: Any) -> Any:
     return {"one": thread * 0, "warp": thread // WARP * WARP, "own": thread, "block": thread // THREADS}[target]
 
 
+def draw_values(rng: np.random.Generator, target: str, dtype: str, threads: int) -> Any:
+    """Return the first addition of each thread and the sum of two, alternately."""
+    first, second = rng.integers(1, LARGEST, (2, threads), endpoint=True)
+    if (target, dtype) == ("one", "float32"):
+        second = (np.arange(threads) % WARP == 0) - first
+    return np.column_stack((first, first + second)).ravel().astype(dtype)
+
+
 def expected_counters(target: str, start: Any, values: Any, seeds: Any, additions: int) -> Any:
-    """Return what the counters must be, in float64, which holds them exactly."""
+    """Return the expected counters in float64, which is exact."""
     state, total = seeds.copy(), start.astype(np.float64)
-    # A pair of additions to one place leaves nothing; only those to random places have to be followed.
-    for addition in range(additions if target == "random" else 1):
-        chosen = places(target, len(values), addition, state)
-        total += (-1) ** addition * np.bincount(chosen, values, len(start))
-    return total
+    first, both = values.astype(np.float64).reshape(-1, 2).T
+    if target == "random":
+        for addition in range(additions):
+            chosen = places(target, len(first), state)
+            total += np.bincount(chosen, both - first if addition % 2 else first, len(start))
+        return total
+    added = additions // 2 * both + additions % 2 * first
+    return total + np.bincount(places(target, len(first), state), added, len(start))
 
 
 def prepare(point: Point) -> Task:
-    """Prepare counters at random starts, and for each thread a random value and a random seed."""
+    """Prepare counters with random initial values, and two random values and a seed for each thread."""
     target, dtype = str(point["target"]), str(point["dtype"])
-    blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
+    blocks = resident_blocks(THREADS, BLOCKS_PER_MULTIPROCESSOR)
     threads = blocks * THREADS
     count = 1 << RANDOM_BITS if target == "random" else threads
-    counters, values = cuda.device_array(count, dtype), cuda.device_array(threads, dtype)
+    counters, values = cuda.device_array(count, dtype), cuda.device_array(2 * threads, dtype)
     seeds = cuda.device_array(threads, np.uint32)
     kernel, rng = KERNELS[dtype][target], point.rng()
 
@@ -151,7 +166,8 @@ def prepare(point: Point) -> Task:
         kernel[blocks, THREADS, numba_stream(stream)](counters, values, seeds, np.int32(ADDITIONS))
 
     def draw() -> tuple[Any, Any, Any]:
-        start, added = (rng.integers(-LARGEST, LARGEST, n, endpoint=True).astype(dtype) for n in (count, threads))
+        start = rng.integers(-LARGEST, LARGEST, count, endpoint=True).astype(dtype)
+        added = draw_values(rng, target, dtype, threads)
         seeded = rng.integers(0, 1 << 32, threads, np.uint32)
         for array, host in ((counters, start), (values, added), (seeds, seeded)):
             array.copy_to_device(host)
@@ -170,7 +186,7 @@ def prepare(point: Point) -> Task:
 
 
 def verify_counters(expected: Any, found: Any) -> Verification:
-    """Check every counter, exactly."""
+    """Check every counter for equality."""
     wrong = np.flatnonzero(found != expected)
     shown = wrong[0] if wrong.size else 0
     return Verification(

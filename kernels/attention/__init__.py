@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: softmax(Q·Kᵀ/√d)·V for every head, the part of a transformer that grows with n²."""
+"""Scaled dot-product attention, softmax(Q·Kᵀ/√d)·V for every head: the O(n²) part of a transformer."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from accelbench.profiling.benchmark import axis, benchmark
     limits={"head": (1, 512), "sequence": (1, 1 << 17), "heads": (1, 1 << 14)},
     choices={"mask": MASKS},
     only={"impl": {"vendor": {"dtype": ("float32", "float16")}}},
-    figure="flops",
+    metric="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
     small={"head": (128,), "sequence": (300,), "heads": (2,)},
 )
 def attention() -> None:
-    """O = softmax(Q·Kᵀ/√d)·V, forward: 4·n²·d operations a head, of which a causal mask leaves half.
+    """O = softmax(Q·Kᵀ/√d)·V, forward pass: 4·n²·d FLOP per head, half of that with a causal mask.
 
-    `heads` is the heads of all sequences together, `sequence` their length n, `head` the dimension d of a head.
+    `heads` is the total number of heads of all sequences, `sequence` the length n of a sequence, and `head` the
+    dimension d of a head.
     """

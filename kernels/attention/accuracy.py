@@ -1,7 +1,7 @@
 """Check of attention: rows of O recomputed in float64, and a tolerance derived from rounding.
 
-Few rows are all checked; of many, random rows of every head and its last one, which attends to every key. A NaN or
-infinity in any row fails.
+All rows are checked if their scores are at most `CHECKED`; otherwise random rows of every head, and its last row, which
+attends to every key. A NaN or infinity in any row fails the check.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ CHECKED = 1 << 28
 AT_ONCE = 1 << 20
 """Scores that a thread holds in float64 at a time: 8 MiB."""
 SAFETY = 4.0
-"""A sum of n terms errs by about u·√n of their magnitudes in any order; this many times that is hardly ever exceeded
-(Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019)."""
+"""Multiple of the expected error u·√n of a sum of n terms (relative to their magnitudes, in any order) that is hardly
+ever exceeded (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019)."""
 RESCALED = 64
-"""Roundings of a running sum whose maximum grows: four each time, sixteen times; a random row has ln 65,536 ≈ 11."""
+"""Roundings from rescaling a running sum when the running maximum grows: 4 for each of 16 increases. A random row of
+65,536 scores has about ln 65,536 ≈ 11 increases."""
 
 
 def tolerance(dtype: str, sequence: int, head: int, largest_score: float) -> float:
-    """Return the largest error that rounding explains, relative to the sum Σ p·|v| of an element of O.
+    """Return the bound of the rounding error of an element of O, relative to its sum Σ p·|v|.
 
-    A score is a sum of d products, whose magnitudes sum to at most S = ‖q‖·‖k‖/√d; with the scale it errs by
-    (4·√d + 2)·u·S. The difference to the maximum, at most 2·S, is rounded, and its exponential errs by 4u. A weight p
-    divides such a number by the sum of such numbers, so that its relative error is at most twice theirs. Sums of n of
-    them err by 4·√n·u, once over the weights and once over the products with V, and are rescaled. Types of 16 bits
-    round the weights and O in addition; that float16 rounds weights below 2⁻¹⁴ more coarsely, by up to 2⁻²⁵ each, is
-    little beside that.
+    A score is a sum of d products with magnitudes of at most S = ‖q‖·‖k‖/√d in total; including the scale, its error is
+    (4·√d + 2)·u·S. The difference to the maximum, at most 2·S, is rounded, and its exponential has an error of 4u. A
+    weight p is an exponential divided by a sum of exponentials, so its relative error is at most twice theirs. The two
+    sums of n terms, over the weights and over the products with V, have errors of 4·√n·u each, and are rescaled. For
+    16-bit types the weights and O are rounded in addition; the coarser rounding of float16 weights below 2⁻¹⁴, up to
+    2⁻²⁵ each, is negligible.
     """
     unit = ACCUMULATION.get(dtype, 2.0**-23)
     rounded = 0.0 if dtype in ACCUMULATION else 2 * UNIT_ROUNDOFF[dtype]
@@ -45,9 +46,9 @@ def tolerance(dtype: str, sequence: int, head: int, largest_score: float) -> flo
 def verify_attention(
     q: Any, k: Any, v: Any, o: Any, dtype: str = "float32", causal: bool = True, rng: np.random.Generator | None = None
 ) -> Verification:
-    """Check O against float64; all are (heads, sequence, head), as numbers that were given to the kernel.
+    """Check O against float64. All arrays have the shape (heads, sequence, head); Q, K and V are the kernel's inputs.
 
-    `rng` draws the rows that are checked where there are more than `CHECKED` scores.
+    `rng` selects the checked rows if there are more than `CHECKED` scores.
     """
     heads, sequence, head = q.shape
     rows = rows_to_check(heads, sequence, rng or np.random.default_rng(0))
@@ -64,19 +65,19 @@ def verify_attention(
     _, (found, expected, scale) = max(by_all_cpus(check, *zip(*parts, strict=True)), key=lambda part: part[0])
     method = "float64, " + ("every element" if len(rows) == sequence else f"{len(rows)} rows of every head")
     if not np.isfinite(o).all():
-        return Verification(False, method, float(np.finfo(np.float64).max), limit, found="an element that is no number")
+        return Verification(False, method, float(np.finfo(np.float64).max), limit, found="NaN or infinity")
     return verify_close(found, expected, limit, method, scale)
 
 
 def rows_to_check(heads: int, sequence: int, rng: np.random.Generator) -> Any:
-    """Return the rows of every head that are checked, in order: all, or so many that `CHECKED` scores are computed."""
+    """Return the sorted indices of the checked rows: all rows, or as many as keep the scores within `CHECKED`."""
     count = min(sequence, max(1, CHECKED // (heads * sequence)))
     drawn = rng.choice(sequence - 1, count - 1, replace=False) if count < sequence else np.arange(sequence - 1)
     return np.append(np.sort(drawn), sequence - 1)
 
 
 def attend(q: Any, k: Any, v: Any, rows: Any) -> tuple[Any, Any]:
-    """Return some rows of a head's O, and Σ p·|v| of each element; `rows` are their places, None without a mask."""
+    """Return rows of a head's O, and Σ p·|v| of each element; `rows` are the row indices, or None without a mask."""
     q, k, v = (x.astype(np.float64) for x in (q, k, v))
     weights = q @ k.T
     weights /= math.sqrt(q.shape[1])

@@ -1,19 +1,19 @@
 """Attention on all cores by online softmax over blocks of keys; scores stay in the caches.
 
-Dao et al., "FlashAttention", 2022, and Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
-Bound: the operations of both products in the FMA units.
+Algorithm: Dao et al., "FlashAttention", 2022; Milakov and Gimelshein, "Online normalizer calculation for softmax",
+2018. Bound: the FLOP of both products in the FMA units.
 
-A thread takes as many queries as a tile of the matrix product is wide (`fma_microkernel.multiply_tile`), and works on
-the transposes: scores Sᵀ = K·Qᵀ and output Oᵀ += Vᵀ·Pᵀ. So queries lie in the lanes of vectors, maximum and sum over
-the keys need no exchange between lanes, and the weights Pᵀ lie as the second product reads them. K and V are copied
-once into the order in which the inner kernel reads its left operand, for all queries of the head. The scores of a block
-begin as the mask, to which the product is added. Keys behind the last query of a tile are left out; those between its
-own queries are computed and masked.
+A thread processes one tile of queries, as many as a tile of the matrix product is wide
+(`fma_microkernel.multiply_tile`), with transposed matrices: scores Sᵀ = K·Qᵀ and output Oᵀ += Vᵀ·Pᵀ. Thus each vector
+lane holds one query, maximum and sum over the keys need no exchange between lanes, and the weights Pᵀ already have the
+layout of the second product. K and V of a head are packed once for all queries, in the order in which the microkernel
+reads its left operand. The scores of a block are initialised with the mask, to which the product is added. Keys after
+the last query of a tile are skipped; later keys within the tile are computed and masked.
 
 Measured share of the bound with 12 heads, causal, in float32, on two cores of a shared AMD virtual machine with
-AVX-512, in turns with `peak-arith`: 0.49 for 512 queries and heads of 64, 0.64 for heads of 128; 0.55 and 0.65 to 0.73
-for 2,048 queries. NumPy reaches a half to a third of these rates. The copies of Q, K and V take a seventh of the time
-at 512 queries and heads of 64.
+AVX-512, alternating with `peak-arith`: with 512 queries 0.49 for a head dimension of 64 and 0.64 for 128; with 2,048
+queries 0.55 and 0.65–0.73. NumPy reaches a third to a half of these rates. Packing of Q, K and V takes a seventh of the
+time at 512 queries and a head dimension of 64.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
 KEYS = 112
-"""About the keys of a block: its scores, 14 KiB of float32 with AVX-512, stay in L1 from one product to the other."""
+"""Target number of keys in a block. Its scores, 14 KiB of float32 with AVX-512, stay in L1 between the products."""
 LOWEST = np.float32(-1e30)
-"""The score of a key that is not seen: so low that no score added to it is heard, and far from infinity."""
+"""Score of a masked key: finite, but so low that its weight is 0 after any product is added to it."""
 ONE = np.float32(1)
 
 
 @compiled
 def pack_keys(k: Any, source: int, packed: Any, target: int, keys: int, head: int) -> None:
-    """Pack the keys of a head in panels of MR, each as `head` columns of MR elements, with zeros beyond the keys."""
+    """Pack the keys of a head into panels of MR keys, each as `head` columns of MR elements, padded with zeros."""
     mr = tile_rows(k)
     for first in range(0, keys, mr):
         for i in range(mr):
@@ -54,7 +54,7 @@ def pack_keys(k: Any, source: int, packed: Any, target: int, keys: int, head: in
 
 @compiled
 def pack_values(v: Any, source: int, packed: Any, target: int, keys: int, head: int) -> None:
-    """Pack the values of a head in panels of MR dimensions, each as `keys` columns, with zeros beyond the head."""
+    """Pack the values of a head into panels of MR dimensions, each as `keys` columns, padded with zeros."""
     mr = tile_rows(v)
     for first in range(0, head, mr):
         for key in range(keys):
@@ -65,7 +65,7 @@ def pack_values(v: Any, source: int, packed: Any, target: int, keys: int, head: 
 
 @compiled
 def pack_queries(q: Any, source: int, packed: Any, queries: int, head: int) -> None:
-    """Pack the transpose of a tile's queries, each divided by √head, with zeros beyond them."""
+    """Pack the transposed queries of a tile, divided by √head and padded with zeros."""
     nr, scale = tile_columns(q), ONE / np.float32(math.sqrt(head))
     for d in range(head):
         for j in range(nr):
@@ -74,7 +74,7 @@ def pack_queries(q: Any, source: int, packed: Any, queries: int, head: int) -> N
 
 @compiled
 def begin_as_mask(scores: Any, rows: int, seen: int) -> None:
-    """Set the scores of a block to 0 where query j sees key i, i ≤ j + `seen`, and to LOWEST elsewhere."""
+    """Set the scores of a block to 0 if query j attends to key i, that is i ≤ j + `seen`, and to LOWEST otherwise."""
     nr, lanes = tile_columns(scores), lanes_of(scores)
     zero = splat(ONE - ONE)
     for at in range(0, rows * nr, lanes):
@@ -86,7 +86,7 @@ def begin_as_mask(scores: Any, rows: int, seen: int) -> None:
 
 @compiled
 def weigh(scores: Any, keys: int, top: Any, total: Any, output: Any, rows: int) -> None:
-    """Turn a block's scores into e^(score − maximum), and rescale sum and output so far where the maximum grew."""
+    """Replace the scores of a block by e^(score − maximum), and rescale sum and output by the growth of the maximum."""
     nr, lanes = tile_columns(scores), lanes_of(scores)
     one, minus_one, zero = splat(ONE), splat(-ONE), splat(ONE - ONE)
     for j in range(0, nr, lanes):
@@ -120,7 +120,7 @@ def attend_tile(
     q: Any, keys: Any, values: Any, o: Any, source: int, first: int, queries: int, sequence: int, head: int,
     causal: bool, at_keys: int, at_values: int, packed: Any, scores: Any, output: Any, top: Any, total: Any,
 ) -> None:  # fmt: skip
-    """Write the rows of O of a tile's queries, `first` being the place of the first in its sequence."""
+    """Write the rows of O for the queries of a tile; `first` is the position of its first query in the sequence."""
     mr, nr = tile_rows(q), tile_columns(q)
     block = len(scores) // nr
     pack_queries(q, source, packed, queries, head)
@@ -150,7 +150,7 @@ def attend_all(
     q: Any, k: Any, v: Any, o: Any, heads: int, sequence: int, head: int, causal: bool, keys: Any, values: Any,
     packed: Any, scores: Any, output: Any, top: Any, total: Any, counter: Any,
 ) -> None:  # fmt: skip
-    """Pack K and V, then hand out tiles of queries, of each head the last ones first, which see most keys."""
+    """Pack K and V, then distribute the tiles of queries over the threads, those with the most keys first."""
     nr = tile_columns(q)
     all_keys, all_values = len(keys) // heads, len(values) // heads
     for number in prange(heads):
@@ -171,14 +171,14 @@ def attend_all(
 
 
 def packed_sizes(size: Attention, itemsize: int) -> tuple[int, int]:
-    """Return the elements of a head's K and of its V as they are packed, whole panels of a tile's rows."""
+    """Return the packed sizes of K and V of a head in elements, rounded up to whole panels."""
     mr, _ = tile_shape(itemsize)
     keys, dimensions = (-(-extent // mr) * mr for extent in (size.sequence, size.head))
     return keys * size.head, dimensions * size.sequence
 
 
 class Attender:
-    """The kernel for one attention, with its buffers."""
+    """Attention kernel for one problem size, with its buffers."""
 
     def __init__(self, size: Attention, dtype: Any, threads: int) -> None:
         mr, nr = tile_shape(np.dtype(dtype).itemsize)
@@ -191,7 +191,7 @@ class Attender:
         )  # fmt: skip
 
     def __call__(self, q: Any, k: Any, v: Any, o: Any) -> None:
-        """Write the attention of contiguous float32 arrays of the attention's shape into O."""
+        """Write the attention of Q, K and V to O; all are contiguous float32 arrays of `Attention.shape`."""
         attend_all(q.reshape(-1), k.reshape(-1), v.reshape(-1), o.reshape(-1), *self.arguments)
 
 

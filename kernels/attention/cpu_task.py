@@ -16,7 +16,7 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
 
 Attend = Callable[[Any, Any, Any, Any], object]
-"""Writes the attention of Q, K and V into O, contiguous arrays of `Attention.shape`."""
+"""Function that writes the attention of Q, K and V to O; all are contiguous arrays of `Attention.shape`."""
 
 
 def cpu_task(point: Point, attender: Callable[[Attention, Any], Attend], copies: Callable[[Attention], int]) -> Task:

@@ -1,7 +1,7 @@
-"""Attention by PyTorch's fused kernel for CPUs, `scaled_dot_product_attention`: the default of its users.
+"""Attention by PyTorch's fused CPU kernel, `scaled_dot_product_attention`, the usual implementation in PyTorch.
 
-Bound: the products' operations in the FMA units. Its result is new memory each time, from where it is copied into O: a
-pass over O for n passes over Q. How our own compares with it is in docs/measured.md.
+Bound: the FLOP of both products in the FMA units. Each call allocates its result, which is then copied to O; the copy
+is negligible (one pass over O, compared with n passes over the keys). docs/measured.md compares it with `cpu_numba`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from accelbench.profiling.records.point import Point
 
 
 def attender(size: Attention, dtype: Any) -> Attend:
-    """Return the function that computes the attention of all heads as those of one sequence."""
+    """Return the attention function, which passes all heads as those of one sequence."""
     torch = pytorch()
     functional = torch.nn.functional
 
@@ -29,5 +29,5 @@ def attender(size: Attention, dtype: Any) -> Attend:
 
 
 def prepare(point: Point) -> Task:
-    """See `cpu_task`; Skip where PyTorch is not installed."""
+    """See `cpu_task`; Skip if PyTorch is not installed."""
     return replace(cpu_task(point, attender, lambda size: size.heads * size.sequence * size.head), library="torch")

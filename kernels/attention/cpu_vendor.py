@@ -1,8 +1,8 @@
-"""Attention as a user writes it in NumPy: both products by its BLAS on all cores, the softmax between them on one.
+"""Attention in plain NumPy: both products by its BLAS on all cores, the softmax by array operations on one core.
 
-The scores of a block of heads are written out and passed over four times. Bound: the products' operations in the FMA
-units; in fact the softmax, where one core computes n² exponentials, while the others wait. Measured beside `cpu_numba`:
-0.16 to 0.33 of the bound.
+Bound: the FLOP of both products in the FMA units. In practice the softmax dominates, because one core computes n²
+exponentials per head in four passes over the stored scores while the others wait. Measured, alternating with
+`cpu_numba`: 0.16–0.33 of the bound.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 from accelbench.kernels.attention.cpu_task import Attend, cpu_task
 from accelbench.kernels.attention.shape import Attention
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.held_back import BLAS
+from accelbench.profiling.machine.limiting_settings import BLAS
 from accelbench.profiling.records.point import Point
 
 BLOCK = 1 << 22
-"""Scores of a block of heads: 16 MiB of float32, which last-level caches hold; a single head may have more."""
+"""Scores of a block of heads: 16 MiB of float32, which fit in last-level caches; a single head may have more."""
 
 
 def attender(size: Attention, dtype: Any) -> Attend:
-    """Return the function that computes the attention, with its scores and its mask."""
+    """Return the attention function, with buffers for the scores and the mask."""
     step, n = size.heads_within(BLOCK), size.sequence
     scores = np.empty((step, n, n), dtype)
     scale = dtype.type(1 / math.sqrt(size.head))

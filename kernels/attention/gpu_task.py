@@ -17,7 +17,7 @@ from accelbench.profiling.records.quality import Verification
 
 @dataclass(frozen=True)
 class AttentionOperands:
-    """Q, K, V and O in device memory: contiguous CuPy arrays of `size.shape`, as `FORMATS[dtype].storage`."""
+    """Q, K, V and O in device memory: contiguous CuPy arrays of shape `size.shape`, type `FORMATS[dtype].storage`."""
 
     size: Attention
     dtype: str
@@ -30,20 +30,20 @@ class AttentionOperands:
 def gpu_task(
     point: Point,
     bind: Callable[[AttentionOperands], Callable[[int], object]],
-    beside: Callable[[Attention], int] = lambda _: 0,
+    additional: Callable[[Attention], int] = lambda _: 0,
     read: Callable[[Any], Any] | None = None,
 ) -> Task:
     """Return the task of the attention of random normal Q, K and V by `run(stream)`, which `bind` returns.
 
-    `beside(size)` is the number of additional bytes. Skip if all arrays need more than half of the free device memory.
-    The caller requires units that the device may lack before this call allocates. If `run` returns an array of its own
-    instead of writing O, `read` copies the array to the host in storage form.
+    `additional(size)` is the number of additional bytes. Skip if all arrays need more than half of the free device
+    memory. The caller checks the required compute capability before this call allocates memory. If `run` returns a
+    new array instead of writing O, `read` copies that array to the host in storage form.
     """
     cupy = cupy_library()
     size, dtype = Attention.of(point), str(point["dtype"])
     kind = FORMATS[dtype]
     work = size.work(kind.itemsize)
-    require_device_memory(int(work.bytes or 0) + beside(size))
+    require_device_memory(int(work.bytes or 0) + additional(size))
     rng = point.rng()
     arrays = q, k, v, o = tuple(cupy.empty(size.shape, kind.storage) for _ in range(4))
     run_on = bind(AttentionOperands(size, dtype, *arrays))
@@ -54,13 +54,13 @@ def gpu_task(
             array.set(numbers)
         return drawn
 
-    loaded = [load()]  # for the first call; its answer is then checked, and these copies are given up
+    loaded = [load()]  # host copies for the first check, which releases them
 
     def run(stream: int = 0) -> None:
         run_on(stream)
 
     def verify() -> Verification:
-        # A result of its own may lie where the first call left the same numbers: it is checked on new ones.
+        # A new result array may reuse memory that still holds the first call's result: check it on fresh inputs.
         drawn = loaded.pop() if loaded and read is None else load()
         o.data.memset(poison_byte(kind.result), o.nbytes)
         synchronize()

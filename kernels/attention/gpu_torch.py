@@ -1,7 +1,7 @@
-"""Attention by PyTorch's fused kernels for GPUs, `scaled_dot_product_attention`: the default of its users.
+"""Attention by PyTorch's fused GPU kernels, `scaled_dot_product_attention`, the usual implementation in PyTorch.
 
-PyTorch takes cuDNN's or FlashAttention's kernel, whichever it prefers on the card. Bound: the tensor cores' operations.
-Its result is new memory each time, which is checked where it lies. Not measured yet on a GPU.
+PyTorch selects the kernel of cuDNN or of FlashAttention, depending on the device. Bound: tensor-core FLOP. Each call
+allocates its result, which is checked there instead of in O. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from accelbench.profiling.records.point import Point
 VENDORS = ("nvidia",)
 
 CAPABILITY = (8, 0)
-"""Older cards have no fused kernel of PyTorch's for both types."""
+"""Lowest compute capability with fused PyTorch kernels for both types."""
 
 
 def prepare(point: Point) -> Task:
-    """Return the point's task; Skip where PyTorch or what it needs is missing, or too little memory is left."""
+    """Return the point's task; Skip without PyTorch, a supported device, or enough memory."""
     require_compute_capability(CAPABILITY, "PyTorch's fused attention")
     if not pytorch().cuda.is_available():
-        raise Skip("this build of PyTorch reaches no GPU")
+        raise Skip("this build of PyTorch finds no GPU (torch.cuda.is_available() is false)")
     storage = FORMATS[str(point["dtype"])].storage
     return gpu_task(point, bind, result_bytes, lambda tensor: tensor.view(pytorch().int16).cpu().numpy().view(storage))
 
 
 def result_bytes(size: Attention) -> int:
-    """Return the bytes of the result, which is not O."""
+    """Return the bytes of the result, which PyTorch allocates in addition to O."""
     return 2 * size.heads * size.sequence * size.head
 
 

@@ -1,7 +1,7 @@
-"""Attention as a user of CuPy writes it: both products by cuBLAS, the softmax between them by array operations.
+"""Attention in plain CuPy: both products by cuBLAS, the softmax by array operations.
 
-Bound: the tensor cores' operations; in fact device memory, through which the scores of a block of heads pass ten times,
-in float32, rounded to 16 bits for the second product. CuPy has no bfloat16. Not measured yet on a GPU.
+Bound: tensor-core FLOP. In practice device memory dominates: the float32 scores of a block of heads are read or written
+ten times, and are rounded to 16 bits for the second product. CuPy has no bfloat16. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ VENDORS = ("nvidia",)
 DTYPE = "float16"
 CAPABILITY = (5, 3)
 BLOCK = 1 << 28
-"""Scores of a block of heads: 1 GiB of float32, in which every card's multiprocessors have enough to do."""
+"""Scores of a block of heads: 1 GiB of float32, enough to occupy all multiprocessors of every GPU."""
 CUBLAS_OP_T = 1
 
 
 def scratch_bytes(size: Attention) -> int:
-    """Return the bytes of the scores and the weights of a block of heads, and of the mask."""
+    """Return the bytes of the scores, the weights and the mask of a block of heads."""
     return size.sequence**2 * (6 * size.heads_within(BLOCK) + 4 * size.causal)
 
 
 def prepare(point: Point) -> Task:
-    """Return the point's task; Skip for a type that CuPy lacks, or too little memory."""
+    """Return the point's task; Skip for a type that CuPy lacks, or if there is too little memory."""
     if point["dtype"] != DTYPE:
-        raise Skip(f"CuPy's array operations know {DTYPE}, not {point['dtype']}")
+        raise Skip(f"CuPy's array operations support {DTYPE}, not {point['dtype']}")
     require_compute_capability(CAPABILITY, DTYPE)
     return gpu_task(point, bind, scratch_bytes)
 
 
 def bind(operands: AttentionOperands) -> Callable[[int], None]:
-    """Return `run(stream)`, which enqueues the attention, a block of heads after the other."""
+    """Return `run(stream)`, which enqueues the attention, one block of heads after the other."""
     cupy, cublas = library("cupy"), library("cupy_backends.cuda.libs.cublas")
     size, handle = operands.size, cupy.cuda.Device().cublas_handle
     n, d, step = size.sequence, size.head, size.heads_within(BLOCK)
@@ -54,7 +54,7 @@ def bind(operands: AttentionOperands) -> Callable[[int], None]:
     scale, one, zero = (np.full(1, number, "float32") for number in (1 / math.sqrt(d), 1, 0))
 
     def multiply(heads: int, sizes: tuple[int, ...], factor: Any, *matrices: tuple[Any, int, int, int]) -> None:
-        """Enqueue C = factor·A·B of cuBLAS's matrices by columns, each (array, operation or type, stride, rows)."""
+        """Enqueue C = factor·A·B of column-major matrices, each given as (array, operation or type, stride, rows)."""
         (a, operation, stride_a, rows_a), (b, _, stride_b, rows_b), (c, kind, stride_c, rows_c) = matrices
         cublas.gemmStridedBatchedEx(
             handle, operation, CUBLAS_OP_N, *sizes, factor.ctypes.data, a.data.ptr, half.data_type, rows_a, stride_a,
@@ -68,7 +68,7 @@ def bind(operands: AttentionOperands) -> Callable[[int], None]:
                 q, k, v, o = (x[first : first + step] for x in (operands.q, operands.k, operands.v, operands.o))
                 heads = len(q)
                 weights = scores[:heads]
-                # By columns, as cuBLAS reads them, K is Kᵀ and the scores are K·Qᵀ; so is V Vᵀ, and O is Oᵀ = Vᵀ·Pᵀ.
+                # cuBLAS is column-major: it reads K as Kᵀ and V as Vᵀ, and computes Sᵀ = K·Qᵀ and Oᵀ = Vᵀ·Pᵀ.
                 turned = k, CUBLAS_OP_T, n * d, d
                 multiply(
                     heads, (n, n, d), scale, turned, (q, CUBLAS_OP_N, n * d, d), (weights, single.data_type, n * n, n)

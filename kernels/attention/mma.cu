@@ -1,30 +1,28 @@
-// O = softmax(Q*K^T/sqrt(d))*V with the tensor cores of a warp (mma.sync), compute capability 8.0 and later: gpu_mma.py
-// describes it. half.cu and warp.cu come before it. -DHEAD is d, 64 or 128.
+// O = softmax(Q*K^T/sqrt(d))*V on tensor cores by mma.sync, compute capability 8.0 and later; see gpu_mma.py for the
+// design. Compiled after half.cu and warp.cu, with -DHEAD=d, 64 or 128.
 
-constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 2;  // on a multiprocessor
+constexpr int WARPS = 4, THREADS = 32 * WARPS, BLOCKS = 2;  // BLOCKS per multiprocessor
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;
 constexpr int WARP_M = 32, TILE = WARPS * WARP_M;  // queries
-constexpr int KEYS = 4096 / HEAD;                  // of a block of keys: more would not leave registers for HEAD = 128
+constexpr int KEYS = 4096 / HEAD;                  // per iteration; with more keys, HEAD = 128 would spill registers
 constexpr int ROWS = WARP_M / MMA_M, COLUMNS = KEYS / MMA_N, DIMENSIONS = HEAD / MMA_N;
-constexpr int CHUNK = 8, CHUNKS = HEAD / CHUNK;    // elements of 16 bytes, and those of a row
+constexpr int CHUNK = 8, CHUNKS = HEAD / CHUNK;    // elements in 16 bytes; chunks in a row
 constexpr int ROW_BYTES = HEAD * 2, BYTES_Q = TILE * ROW_BYTES, BYTES_K = KEYS * ROW_BYTES;
-constexpr float LOWEST = -1e30f;  // the score of a key that is not seen: its weight is 0
+constexpr float LOWEST = -1e30f;  // score of a masked key: its weight is 0
 constexpr unsigned ALL_LANES = 0xFFFFFFFF;
 
-#ifndef CUDA_ON_HOST
 __device__ __forceinline__ float power_of_two(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-#endif
 
-// Where a chunk of a row lies. ldmatrix reads 8 rows of one column of chunks at once: the exclusive or puts those into
-// different banks.
+// Offset of a chunk of a row in bytes. ldmatrix reads the same chunk of 8 rows at once: the exclusive or distributes
+// them over different banks.
 __device__ __forceinline__ int place(int row, int chunk) { return (row * CHUNKS + (chunk ^ (row & 7))) * 16; }
 
-// Start the copy of `count` rows of HEAD elements by all threads. What lies behind the last row that there is becomes
-// zero; its address stays inside, unread.
+// Start the copy of `count` rows of HEAD elements by all threads. Rows from `left` on are filled with zeros; their
+// source address stays within the array and is not read.
 __device__ __forceinline__ void start_rows(unsigned to, const element* from, int count, int left) {
     #pragma unroll
     for (int i = 0; i < count * CHUNKS / THREADS; ++i) {
@@ -35,12 +33,12 @@ __device__ __forceinline__ void start_rows(unsigned to, const element* from, int
     cp_async_commit();
 }
 
-// The scores of a warp's queries and a block of keys, as mma leaves them: of each 16 x 8, lane l has the columns
+// Scores of a warp's queries and a block of keys, in the layout of mma: of each 16 x 8 tile, lane l holds the columns
 // 2(l % 4) and 2(l % 4) + 1 of the rows l / 4 and l / 4 + 8.
 struct Scores {
     float s[ROWS][COLUMNS][4];
 
-    // K lies by keys, and so do its 8 x 8 matrices as mma wants them: d 0-7 and 8-15 of one 8 keys, then of the next.
+    // The rows of K are keys, as in the 8 x 8 matrices that mma reads: d 0-7 and 8-15 of 8 keys, then of the next 8.
     __device__ __forceinline__ void multiply(unsigned q, unsigned k, int warp, int lane) {
         #pragma unroll
         for (int i = 0; i < ROWS; ++i)
@@ -67,8 +65,8 @@ struct Scores {
         }
     }
 
-    // Hide the keys that a query does not see, `row` and `key` being those of this lane's first score: in a causal
-    // attention those behind the query's own place, else those behind the last.
+    // Mask the scores of keys after the query (causal) or after the last key. `row` and `key` are the query and the key
+    // of this lane's first score.
     __device__ __forceinline__ void hide(int row, int key, int last, bool causal) {
         #pragma unroll
         for (int i = 0; i < ROWS; ++i)
@@ -82,8 +80,8 @@ struct Scores {
     }
 };
 
-// The output of a warp's queries, with the maximum of their scores and the sum of their weights so far: of two rows for
-// each 16, and of the sum this lane's own columns alone.
+// Output of a warp's queries, with the running maximum of their scores and the running sum of their weights. A lane
+// holds two rows of each 16; its sum covers its own columns only.
 struct Output {
     float o[ROWS][DIMENSIONS][4], top[ROWS][2], total[ROWS][2];
 
@@ -99,8 +97,8 @@ struct Output {
         }
     }
 
-    // Turn scores into weights 2^(scale * (score - maximum)), and rescale what is there where the maximum grew. The
-    // first key is seen by every query, so that a hidden one is never the maximum.
+    // Replace the scores by weights 2^(scale * (score - maximum)), and rescale output and sum by the growth of the
+    // maximum. No query masks the first key, so a masked score is never the maximum.
     __device__ __forceinline__ void weigh(Scores& scores, float scale) {
         #pragma unroll
         for (int i = 0; i < ROWS; ++i)
@@ -126,8 +124,8 @@ struct Output {
             }
     }
 
-    // Add the weights times V. Two 16 x 8 of weights are, rounded, what mma wants of 16 x 16. V lies by keys, so that
-    // `.trans` turns its 8 x 8 matrices: keys 0-7 and 8-15 of one 8 dimensions, then of the next.
+    // Add the weights times V. Two rounded 16 x 8 tiles of weights are one 16 x 16 operand of mma. The rows of V are
+    // keys, so `.trans` transposes its 8 x 8 matrices: keys 0-7 and 8-15 of 8 dimensions, then of the next 8.
     __device__ __forceinline__ void add(const Scores& weights, unsigned v, int lane) {
         #pragma unroll
         for (int step = 0; step < KEYS / MMA_K; ++step) {
@@ -152,7 +150,7 @@ struct Output {
         }
     }
 
-    // Divide by the sums, add up over the four lanes that share a row, and write the rows into shared memory.
+    // Reduce the sums over the four lanes that share a row, divide by them, and write the rows to shared memory.
     __device__ __forceinline__ void write(unsigned char* to, int warp, int lane) {
         #pragma unroll
         for (int i = 0; i < ROWS; ++i)
@@ -171,8 +169,9 @@ struct Output {
     }
 };
 
-// Q, K, V and O are (heads, n, HEAD), each row at a multiple of 16 bytes; `scale` is log2(e) / sqrt(HEAD). Blocks: one per
-// tile of queries and head, of each head the last tile first, which sees most keys.
+// Q, K, V and O have the shape (heads, n, HEAD), with rows aligned to 16 bytes and n * HEAD < 2^32; `scale` is
+// log2(e) / sqrt(HEAD).
+// Grid: one block per head and tile of queries, in each head the last tile first, because it attends to the most keys.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 attention_mma(const element* q, const element* k, const element* v, element* o, int n, float scale, int causal) {
     const int tiles = (n + TILE - 1) / TILE, head = blockIdx.x / tiles, q0 = (tiles - 1 - blockIdx.x % tiles) * TILE;
@@ -189,23 +188,23 @@ attention_mma(const element* q, const element* k, const element* v, element* o, 
     const int end = causal ? min(n, q0 + TILE) : n;
     #pragma unroll 1
     for (int k0 = 0; k0 < end; k0 += KEYS) {
-        // The keys have arrived, and nobody reads the values before them any more.
+        // The keys have arrived, and no thread reads the previous values any more.
         cp_async_wait<0>();
         __syncthreads();
-        start_rows(shared_v, v + (long long)k0 * HEAD, KEYS, n - k0);
+        start_rows(shared_v, v + (unsigned)k0 * HEAD, KEYS, n - k0);
         Scores scores;
         scores.multiply(shared_q, shared_k, warp, lane);
-        // The values have arrived, and nobody reads the keys any more: the next take their place.
+        // The values have arrived, and no thread reads the keys any more: the next keys can replace them.
         cp_async_wait<0>();
         __syncthreads();
-        if (k0 + KEYS < end) start_rows(shared_k, k + (long long)(k0 + KEYS) * HEAD, KEYS, n - k0 - KEYS);
+        if (k0 + KEYS < end) start_rows(shared_k, k + (unsigned)(k0 + KEYS) * HEAD, KEYS, n - k0 - KEYS);
         if (k0 + KEYS - 1 > (causal ? first : n - 1))
             scores.hide(first + lane / 4, k0 + lane % 4 * 2, n - 1, causal);
         output.weigh(scores, scale);
         output.add(scores, shared_v, lane);
     }
 
-    // A warp's results take the place of its own queries, so that neighbouring lanes store whole rows.
+    // A warp writes its results over its own queries in shared memory, so that neighbouring lanes store whole rows.
     output.write(shared, warp, lane);
     __syncwarp();
     #pragma unroll

@@ -1,4 +1,4 @@
-"""Sizes, operations and bytes of an attention."""
+"""Shape, FLOP and bytes of an attention."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.work import Work
 
 MASKS = ("causal", "full")
-"""The keys that a query sees: those up to its own place, or all."""
+"""Masks: a query attends to the keys up to its own position, or to all keys."""
 
 
 @dataclass(frozen=True)
 class Attention:
-    """Q, K, V and O, each (heads, sequence, head) and contiguous; every head is an attention of its own."""
+    """Shape of Q, K, V and O: (heads, sequence, head), contiguous, with independent heads."""
 
     heads: int
     sequence: int
@@ -22,7 +22,7 @@ class Attention:
 
     @classmethod
     def of(cls, point: Point) -> Attention:
-        """Return the attention that a point asks for."""
+        """Return the attention of a point."""
         return cls(int(point["heads"]), int(point["sequence"]), int(point["head"]), point["mask"] == "causal")
 
     @property
@@ -32,17 +32,17 @@ class Attention:
 
     @property
     def flops(self) -> int:
-        """Two products of 2·n²·d operations for each head, half of which a causal mask leaves: 4·n²·d·heads / 2.
+        """FLOP of the two products: 4·n²·d·heads, half of that with a causal mask.
 
-        That is the usual count (Dao et al., FlashAttention-2, 2023, section 4.1): what is computed above the diagonal,
-        the diagonal's own half and the softmax are not in it.
+        This is the usual count (Dao et al., FlashAttention-2, 2023, section 4.1). It excludes the softmax and, with a
+        causal mask, half of the diagonal and everything computed above it.
         """
         return 4 * self.sequence**2 * self.head * self.heads // (2 if self.causal else 1)
 
     def heads_within(self, scores: int) -> int:
-        """Return how many heads have at most so many scores together; a single one may have more."""
+        """Return the number of heads, at least 1, that together have at most `scores` scores."""
         return min(self.heads, max(1, scores // self.sequence**2))
 
     def work(self, itemsize: int) -> Work:
-        """Return the operations, and the bytes of Q, K and V read once and of O written once."""
+        """Return the FLOP, and the bytes of Q, K and V read once and of O written once."""
         return Work(flops=self.flops, bytes=4 * self.heads * self.sequence * self.head * itemsize)

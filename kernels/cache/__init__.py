@@ -8,13 +8,13 @@ CPU_KIB = (
     8, 16, 24, 32, 48, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384, 24576, 32768, 49152, 65536,
     131072, 262144,
 )  # fmt: skip
-"""Powers of two, and steps of 1.5 where a cache may end: L1 at 32 to 48 KiB, L2 at 0.25 to 2 MiB, L3 at 16 to 64."""
+"""Powers of two, and factors of 1.5 near common cache sizes: L1 32–48 KiB, L2 0.25–2 MiB, L3 16–64 MiB."""
 GPU_KIB = (
     16, 64, 128, 192, 256, 512, 1024, 4096, 16384, 24576, 32768, 49152, 65536, 98304, 131072, 262144, 524288,
 )  # fmt: skip
-"""L1 of a multiprocessor ends at 128 to 256 KiB, L2 at 40 to 128 MiB; 512 MiB are four times the largest."""
+"""Sizes around L1 (128–256 KiB per multiprocessor) and L2 (40–128 MiB); 512 MiB are four times the largest L2."""
 LARGEST_KIB = 1 << 24
-"""16 GiB: beyond every cache there is."""
+"""16 GiB: larger than every cache."""
 
 
 @benchmark(
@@ -26,19 +26,19 @@ LARGEST_KIB = 1 << 24
     choices={"op": ("read", "write", "copy")},
     only={"device": {"gpu": {"op": ("read",)}}},
     limits={"kib": (1, LARGEST_KIB)},
-    figure="bytes",
-    unbounded="a working set may lie in a cache, which memory's peak and ceiling do not bound",
+    metric="bytes",
+    unbounded="a working set may fit in a cache, to which the peak and the ceiling of memory do not apply",
     cores=axis("cores"),
     sizes={"kib": 1024},
     small={"kib": (64,)},
 )
 def cache_bandwidth() -> None:
-    """The rate of reading a working set again and again: each cache level is a step.
+    """Bandwidth of repeated reads of a working set, by its size: each cache level appears as a step.
 
-    On a CPU `op=write` and `op=copy` write it, or copy its first half to its second; what is read and what is written
-    are both counted. The size is all that each core (CPU) or multiprocessor (GPU) moves. On a CPU every core has a
-    working set of its own, so that `all` of them share the last level; on a GPU all read the same one, which L2 then
-    serves to all.
+    On a CPU `op=write` fills the working set and `op=copy` copies its first half to the second; read and written bytes
+    are both counted. The size is the number of bytes per core (CPU) or multiprocessor (GPU). On a CPU every core has
+    its own working set, so that with `cores=all` the cores share the last level. On a GPU all multiprocessors read the
+    same working set, which they share in L2.
     """
 
 
@@ -51,13 +51,13 @@ def cache_bandwidth() -> None:
     choices={"pages": ("huge", "small")},
     only={"device": {"gpu": {"pages": ("huge",)}}},
     limits={"kib": (1, LARGEST_KIB)},
-    figure="time",
+    metric="time",
     cores=lambda point: "one" if point.device == "cpu" else "all",
     sizes={"kib": 1024},
     small={"kib": (64,)},
 )
 def cache_latency() -> None:
-    """The time of one access whose address is what the access before it has read: each cache level is a step.
+    """Latency of dependent loads (pointer chasing), by size of the working set: each cache level appears as a step.
 
-    On a CPU `pages=small` keeps the set off huge pages, so that what the TLB misses is added.
+    On a CPU `pages=small` allocates the working set on ordinary pages, so that the latency includes TLB misses.
     """

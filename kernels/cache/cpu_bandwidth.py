@@ -1,13 +1,13 @@
-"""Repeated reading, writing or copying of a working set by the widest vectors; the loops are in `cpu_operations`.
+"""Bandwidth of repeated reads, writes or copies of a working set with the widest vectors (loops: `cpu_operations`).
 
-Bound: the load and store ports, then the path from the cache level that holds the set. The memory lies on huge pages
-where the kernel grants them; the share is reported. Stores are ordinary ones, so that beyond the caches a line is read
-before it is written, which is not counted: `stream` measures memory with stores past the cache.
+Bound: the load and store ports for L1, the path from the cache level that holds the set for the others. The memory is
+on huge pages if the kernel grants them; their share is reported. Stores are ordinary ones: outside of the caches a line
+is read before it is written, which is not counted (`stream` measures memory with non-temporal stores).
 
-Measured on one core of an AMD Zen 3 virtual machine: 63.6 of 64 bytes per cycle read from L1, 31.7 from L2, 24 from L3.
-On one core of a shared Zen 4 machine, beside likwid-bench's `load_avx512`, `store_avx512` and `copy_avx512` on that CPU
-(`make bench-self PART=caches`): 1.07 to 1.42 times their rates in L1, L2 and L3, which are means where ours are
-medians, and 1.36 to 1.65 times in memory. The best of 30 copies in L1 was 1.02 times likwid-bench's best of five.
+Measured on one core of an AMD Zen 3 virtual machine: reads of 63.6 of 64 bytes per cycle from L1, 31.7 from L2, 24 from
+L3. On one core of a shared Zen 4 machine, compared with likwid-bench's `load_avx512`, `store_avx512` and `copy_avx512`
+(`make bench-self PART=caches`): 1.07–1.42× in L1, L2 and L3 (our medians, likwid-bench's means), 1.36–1.65× in memory.
+The best of 30 copies in L1 was 1.02× likwid-bench's best of five.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 MOVED = 256 << 20
-"""Bytes that each core moves in one execution, at least: milliseconds, so that waking threads does not show."""
+"""Minimum bytes per core and execution: milliseconds, so that the time to wake the threads is negligible."""
 
 
 def prepare(point: Point) -> Task:
-    """Prepare a working set per core; Skip where they would take more than half of the available memory."""
+    """Prepare a working set per core; Skip if they need more than half of the available memory."""
     threads = thread_count() if point["cores"] == "all" else 1
     size = int(point["kib"]) * 1024
     require_memory(threads * size)
     passes = max(1, MOVED // size)
     memory = huge_empty(threads * size // 8, np.float64)
-    touch(memory, 1.0, threads)  # each core its own, so that it lies in the memory next to it
+    touch(memory, 1.0, threads)  # each core touches its own set, so that it is on the core's memory node
     arrays = memory.reshape(threads, -1)
     operation: CacheOperation = OPERATIONS[str(point.params.get("op", "read"))](arrays)
     rng = point.rng()

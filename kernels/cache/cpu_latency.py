@@ -1,13 +1,12 @@
-"""Pointer chase on one core: each access needs the address that the previous access has read.
+"""Load latency by pointer chasing on one core: the address of each load is the result of the previous one.
 
-Bound: the latency of whatever level holds the working set. There is one pointer per cache line, and the lines follow
-one another in a random order that is a single cycle, so no prefetcher can tell the next one. The memory lies on huge
-pages where the kernel grants them, so that the TLB misses little, or with `pages=small` on none, so that it misses all
-the more; the share that was on huge pages is reported.
+Bound: the latency of the level that holds the working set. There is one pointer per cache line, and the lines form one
+random cycle, so that no prefetcher can predict the next line. The memory is on huge pages if the kernel grants them
+(few TLB misses), or on ordinary pages with `pages=small` (many TLB misses); the share of huge pages is reported.
 
-Measured on an AMD Zen 3 virtual machine: 4.1 cycles in L1 (the manual says 4), 12.0 in L2 (12), 46 at the near end of
-L3 (46), 125 to 150 ns in memory. On one core of a shared Zen 4 machine, 128 MiB: 160 ns on huge pages, 216 on small
-ones; 24 and 512 KiB: the same on both.
+Measured on an AMD Zen 3 virtual machine: 4.1 cycles in L1 (manual: 4), 12.0 in L2 (12), 46 for sets that just exceed L2
+(L3: 46), 125–150 ns in memory. On one core of a shared Zen 4 machine: with 128 MiB 160 ns on huge and 216 ns on small
+pages; with 24 and 512 KiB no difference.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from accelbench.profiling.records.work import Work
 
 
 def prepare(point: Point) -> Task:
-    """Prepare a random cycle through the working set; Skip where it takes more than half of the available memory."""
+    """Prepare a random cycle through the working set; Skip if it needs more than half of the available memory."""
     lines = int(point["kib"]) * 1024 // LINE
-    require_memory(2 * lines * LINE)  # the cycle's order, and what drawing it takes, are less than the lines
+    require_memory(2 * lines * LINE)  # the lines, and less than as much again for the permutation
     pointers = EMPTY[str(point.params.get("pages", "huge"))](lines * LINE // 8, np.uint64)
     chaser = Chaser(pointers, point.rng())
 

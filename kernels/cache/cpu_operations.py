@@ -1,9 +1,9 @@
-"""Operations of cache-bandwidth on each core's working set: read, write, or copy the first half to the second.
+"""Operations of `cache-bandwidth` on each core's working set: read, write, or copy the first half to the second.
 
-Every operation moves each byte of the set once in a pass, by whole vectors and ordinary loads and stores, eight in a
-row. Each pass of writing and copying adds one to what the pass before has written: the addition takes the place of a
-plain load, costs no time beside a store, and leaves in the set how many passes there were. Numbers are whole and small
-enough to be exact.
+In each pass every operation moves each byte of the set once, by ordinary vector loads and stores, unrolled eight times.
+Each pass of `write` and `copy` writes numbers that are larger by one than those of the previous pass: the addition
+takes no time compared with the store, and the check finds the number of passes in the data. All numbers are whole and
+small enough to be exact.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from accelbench.profiling.records.quality import Verification
 
 @compiled
 def write_vectors(array: Any, value: Any, passes: int) -> None:
-    """Fill the array `passes` times, the last time with value + passes."""
+    """Fill the array `passes` times, the last time with `value + passes`."""
     lanes = lanes_of(array)
     for _ in range(passes):
         value += 1.0
@@ -40,7 +40,7 @@ def write_vectors(array: Any, value: Any, passes: int) -> None:
 
 @compiled
 def copy_vectors(array: Any, value: Any, passes: int) -> None:
-    """Write the first half of the array to the second `passes` times, with value + passes added the last time."""
+    """Write the first half of the array to the second `passes` times, the last time with `value + passes` added."""
     lanes, half = lanes_of(array), len(array) // 2
     one = splat(array.dtype.type(1))
     for _ in range(passes):
@@ -59,7 +59,7 @@ def copy_vectors(array: Any, value: Any, passes: int) -> None:
 
 @parallel
 def sum_on_all(arrays: Any, sums: Any, passes: int) -> None:
-    """Write the sum of each row of `arrays`, every thread its own."""
+    """Write the sum of each row of `arrays` to `sums`, one row per thread."""
     for thread in prange(len(sums)):
         sums[thread] = sum_vectors(arrays[thread], 0, arrays.shape[1], passes)
 
@@ -77,10 +77,10 @@ def copy_on_all(arrays: Any, value: Any, passes: int) -> None:
 
 
 class CacheOperation(Protocol):
-    """An operation on the rows of an array, one row for each core."""
+    """Interface of an operation on the rows of an array, one row per core."""
 
     def draw(self, rng: np.random.Generator) -> None:
-        """Draw fresh inputs, and poison the outputs."""
+        """Write fresh random inputs, and poison the outputs."""
 
     def run(self, passes: int) -> None:
         """Move every byte of each row `passes` times."""
@@ -110,14 +110,14 @@ class Read:
         expected = [passes * int(row.sum()) for row in self.arrays]
         return Verification(
             passed=bool(np.array_equal(self.sums, expected)),
-            method="each core's sum of whole numbers, exactly",
+            method="exact sum of whole numbers on each core",
             expected=str(sum(expected)),
             found=f"{self.sums.sum():.17g}",
         )
 
 
 class Write:
-    """Rows that are filled with one number, which every pass increases."""
+    """Fills of the rows with one number, which increases in every pass."""
 
     def __init__(self, arrays: Any) -> None:
         self.arrays, self.value = arrays, 1.0
@@ -134,11 +134,11 @@ class Write:
 
     def verify(self, passes: int) -> Verification:
         wrong = int(np.count_nonzero(self.arrays != self.value + passes))
-        return no_element_wrong(wrong, f"the number {self.value + passes:g} everywhere, exactly")
+        return no_element_wrong(wrong, f"every element equal to {self.value + passes:g}")
 
 
 class Copy:
-    """Rows whose second half becomes the first, plus a number that every pass increases."""
+    """Copies of the first half of each row to the second, plus a number that increases in every pass."""
 
     def __init__(self, arrays: Any) -> None:
         self.arrays, self.value = arrays, 1.0
@@ -159,7 +159,7 @@ class Copy:
     def verify(self, passes: int) -> Verification:
         first, second = self.arrays[:, : self.half], self.arrays[:, self.half :]
         wrong = int(np.count_nonzero(second != first + (self.value + passes)))
-        return no_element_wrong(wrong, f"each copied number plus {self.value + passes:g}, exactly")
+        return no_element_wrong(wrong, f"every copied element plus {self.value + passes:g}, exactly")
 
 
 def no_element_wrong(wrong: int, method: str) -> Verification:

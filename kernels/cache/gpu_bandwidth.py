@@ -1,11 +1,11 @@
-"""Repeated reading of one working set by all multiprocessors, 16 bytes per load.
+"""Read bandwidth of one working set that all multiprocessors read repeatedly, with loads of 16 bytes.
 
-Bound: L1, 128 bytes per clock and multiprocessor, while the set fits into the L1 of each; then L2, which serves the
-same set to all; then device memory. Every block (one per multiprocessor) reads the whole set, each from a place of
-its own, evenly spread: what one block leaves in L2 another needs again only after the whole set has passed.
+Bound: L1 (128 bytes per clock and multiprocessor) while the set fits in it; then L2, which all multiprocessors share;
+then device memory. There is one block per multiprocessor. Every block reads the whole set, starting at evenly spaced
+positions, so that a line that one block has loaded into L2 is not read again soon by another block.
 
-The timer empties L2 before each isolated sample; a block reads at least READ bytes, so that this first reading is lost
-in the rest. In CUDA C++, for loads of 16 bytes that are made anew in every pass. Not measured yet on a GPU.
+The timer flushes L2 before each isolated sample; a block reads at least READ bytes, so that the initial misses are
+negligible. Written in CUDA C++, because its loads can be volatile. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -27,22 +27,20 @@ VENDORS = ("nvidia",)
 THREADS = 1024
 VECTOR_BYTES = 16
 STEP = THREADS * VECTOR_BYTES
-"""The bytes that a block reads at once; a working set is a multiple of it."""
+"""Bytes that a block reads at once; the size of a working set must be a multiple."""
 READ = 128 << 20
-"""Bytes that each block reads in one execution, at least: half a millisecond from L1, 3 from L2."""
+"""Minimum bytes per block and execution: 0.5 ms from L1, 3 ms from L2."""
 
 SOURCE = r"""
-#ifndef CUDA_ON_HOST
-// An ordinary load of 16 bytes, through L1 and L2; `volatile` keeps that of every pass.
+// An ordinary load of 16 bytes through L1 and L2; `volatile` keeps the compiler from reusing the previous pass's value.
 __device__ __forceinline__ uint4 read(const uint4* address) {
     uint4 v;
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(address));
     return v;
 }
-#endif
 
-// Each thread makes `loads` loads, in steps of the block around a ring of `vectors`, a multiple of THREADS.
+// Each thread does `loads` loads from a ring of `vectors` vectors, a multiple of THREADS, in steps of THREADS.
 extern "C" __global__ void __launch_bounds__(THREADS)
 read_all(const uint4* data, unsigned int vectors, unsigned int loads, unsigned int* sums) {
     const unsigned int steps = vectors / THREADS;
@@ -66,17 +64,17 @@ def device_code() -> list[DeviceKernel]:
 
 
 def expected_sum(words: Any, passes: int) -> int:
-    """Return what the threads of one block must add up to together, modulo 2³²; `words` are the set as uint32."""
+    """Return the expected sum over the threads of a block, modulo 2³²; `words` is the working set as uint32."""
     x, y, z, w = words.reshape(-1, 4).T
     return passes * (int((x ^ y).sum(dtype=np.uint64)) + int((z ^ w).sum(dtype=np.uint64))) % 2**32
 
 
 def prepare(point: Point) -> Task:
-    """Prepare a random working set; Skip where it is no multiple of STEP, or too large for the device memory."""
+    """Prepare a random working set; Skip if its size is not a multiple of STEP or exceeds the device memory."""
     cupy = library("cupy")
     size = int(point["kib"]) * 1024
     if size % STEP:
-        raise Skip(f"a block reads {STEP // 1024} KiB at once, and {size // 1024} KiB are no multiple of that")
+        raise Skip(f"kib={size // 1024} is not a multiple of {STEP // 1024} KiB, which a block reads at once")
     require_device_memory(size)
     blocks, vectors = attribute("MultiProcessorCount"), size // VECTOR_BYTES
     passes = max(1, READ // size)
@@ -84,7 +82,7 @@ def prepare(point: Point) -> Task:
     data, sums = cupy.empty(size // 4, np.uint32), cupy.empty((blocks, THREADS), np.uint32)
     rng = point.rng()
     kernel = cupy.RawModule(code=SOURCE, options=OPTIONS).get_function("read_all")
-    kernel.preferred_shared_memory_carveout = 0  # what is not shared memory is L1
+    kernel.preferred_shared_memory_carveout = 0  # maximum L1
 
     def run(stream: int = 0) -> None:
         with cupy_stream(stream):
@@ -106,7 +104,7 @@ def prepare(point: Point) -> Task:
         wrong = found[found != expected]
         return Verification(
             passed=wrong.size == 0,
-            method="each block's sum of the set, modulo 2³²",
+            method="sum of the working set by each block, modulo 2³²",
             expected=str(expected),
             found=str(int(wrong[0]) if wrong.size else expected),
         )

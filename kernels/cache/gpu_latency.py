@@ -1,24 +1,24 @@
-"""Pointer chase by one thread: each access needs the address that the previous access has read.
+"""Load latency by pointer chasing in one thread: the address of each load is the result of the previous one.
 
-Bound: the latency of whatever level holds the working set, L1 of one multiprocessor, L2 or device memory; from some
-tens of MiB on, misses of the address translation are part of it. There is one pointer per cache line of 128 bytes, and
-the lines follow one another in a random order that is a single cycle.
+Bound: the latency of the level that holds the working set: L1 of one multiprocessor, L2 or device memory. Above some
+tens of MiB it includes TLB misses. There is one pointer per cache line of 128 bytes, and the lines form one random
+cycle.
 
-The timer empties L2 before each isolated sample, and measures the batch without. So the whole block first reads the
-set, a thousand lines at a time, where it fits into L2; then one thread chases. A set that does not fit is not read
-before, for what such a reading leaves in L2 the chase would find: of a set of S bytes up to L2/S of the accesses, a
-tenth of 512 MiB on an H100. The time is that of both, and the first is estimated at 3 % of it at most; the cycles are
-those of the chase alone, in the last execution, which is one of the batch.
+The timer flushes L2 before each isolated sample, but not between the executions of a batch. Therefore all threads of
+the block first read the set, if it fits in L2, a thousand lines at a time; then one thread chases. A larger set is not
+read first, because the lines left in L2 would be hits of the chase: up to L2/S of the accesses for a set of S bytes, a
+tenth for 512 MiB on an H100. The reported time includes this first pass, at most 3 % by estimate. The reported cycles
+are those of the chase alone, in the last execution of the batch.
 
-What the chase can still find in a level that is too small, if that replaces the line that was used the longest ago:
-- L1 keeps the last lines that the block read: at most 2,048 of 256 KiB, each found once, 3 % of the 65,536 accesses.
-- L2 nothing. The next execution goes on where this one ended, so that a line was last read a whole cycle ago, and
-  since then more lines than fit have passed. (A cache that replaced lines at random would keep exp(−S/L2) of them in a
-  batch: 28 % of 64 MiB on an H100, 8 % of 128 MiB, nothing of 512 MiB. Before each isolated sample the timer writes as
-  much as L2 holds, and eight times in a cycle of 64 MiB: that leaves a ten-thousandth.)
+Hits in a level that is smaller than the set, with least-recently-used replacement:
+- L1 keeps the last lines of the first pass: at most 2,048 lines in 256 KiB, each hit once, 3 % of the 65,536 accesses.
+- L2 has no hits. The next execution continues where this one ended, so each line was last read one cycle earlier, and
+  more lines than fit have been read since. (With random replacement exp(−S/L2) of the lines would remain in a batch:
+  28 % for 64 MiB on an H100, 8 % for 128 MiB, none for 512 MiB. Before each isolated sample the timer writes as much as
+  L2 holds, eight times during a cycle of 64 MiB, which leaves 0.01 %.)
 
-It is in CUDA C++ because a chase of indices, which is what Numba-CUDA has, would add the arithmetic of an address to
-every access. Not measured yet on a GPU.
+Written in CUDA C++, because Numba-CUDA can only chase indices, which adds address arithmetic to every access. Not
+measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -39,22 +39,20 @@ from accelbench.profiling.records.work import Work
 VENDORS = ("nvidia",)
 
 LINE = 128
-"""Bytes from one pointer to the next: a cache line of every NVIDIA GPU."""
+"""Bytes between pointers: a cache line of every NVIDIA GPU."""
 STEPS = 1 << 16
-"""Accesses of one execution: 1 ms in L1, 40 ms in memory. The next execution goes on where this one ended."""
+"""Accesses of one execution: 1 ms in L1, 40 ms in memory. The next execution continues from the last line."""
 THREADS = 1024
 
 SOURCE = r"""
-#ifndef CUDA_ON_HOST
-// An ordinary load, through L1 and L2, which the compiler neither moves nor leaves out.
+// An ordinary load through L1 and L2 that the compiler neither moves nor removes.
 __device__ __forceinline__ unsigned long long read(unsigned long long address) {
     unsigned long long value;
     asm volatile("ld.global.u64 %0, [%1];" : "=l"(value) : "l"(address));
     return value;
 }
-#endif
 
-// state[0]: the address to start at, then the one arrived at; state[1]: the clock cycles of the chase.
+// state[0]: first address, replaced by the last one; state[1]: clock cycles of the chase.
 extern "C" __global__ void __launch_bounds__(THREADS)
 chase(unsigned long long first, unsigned int filling, unsigned int steps, unsigned long long* state) {
     for (unsigned long long line = threadIdx.x; line < filling; line += THREADS) read(first + line * LINE);
@@ -76,12 +74,12 @@ def device_code() -> list[DeviceKernel]:
 
 
 def lines_to_fill(lines: int, l2_bytes: int) -> int:
-    """Return how many lines of the set are read before the chase: all, or none where they do not fit into L2."""
+    """Return the number of lines read before the chase: all, or 0 if the set does not fit in L2."""
     return lines if lines * LINE <= l2_bytes else 0
 
 
 def prepare(point: Point) -> Task:
-    """Prepare a random cycle through the working set; Skip where half of the free device memory does not hold it."""
+    """Prepare a random cycle through the working set; Skip if it needs more than half of the free device memory."""
     cupy = library("cupy")
     lines = int(point["kib"]) * 1024 // LINE
     filling = lines_to_fill(lines, attribute("L2CacheSize"))
@@ -91,7 +89,7 @@ def prepare(point: Point) -> Task:
     cycle = Cycle(first, lines, LINE, point.rng())
     state = cupy.empty(2, np.uint64)
     kernel = cupy.RawModule(code=SOURCE, options=OPTIONS).get_function("chase")
-    kernel.preferred_shared_memory_carveout = 0  # what is not shared memory is L1
+    kernel.preferred_shared_memory_carveout = 0  # maximum L1
 
     def run(stream: int = 0) -> None:
         with cupy_stream(stream):

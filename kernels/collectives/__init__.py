@@ -15,17 +15,17 @@ LARGEST = 1 << 30
     module="accelbench.kernels.collectives.{device}_{impl}",
     axes={"op": OPERATIONS, "bytes": BYTES, "processes": (2,)},
     limits={"bytes": (8, LARGEST), "processes": (2, 1 << 16)},
-    figure="bytes",
-    unbounded="messages between processes are bounded by what joins them, whose peak is not known",
+    metric="bytes",
+    unbounded="messages between processes are bounded by the link between them, and its peak is unknown",
     layout={"processes": "processes"},
     sizes={"bytes": 1},
 )
 def collectives() -> None:
-    """Bandwidth of an operation that all processes take part in, against the size of the message.
+    """Bandwidth of a collective operation, by message size.
 
-    The figure is the algorithm bandwidth, the message's bytes by the time in which the last process has its part;
-    `bus_bandwidth` is what each link carries, to be compared with the hardware's (`bus_factor`). Messages are float32,
-    of so many bytes on each process; of all-gather and reduce-scatter that is the whole, as NVIDIA's nccl-tests count
-    (`doc/PERFORMANCE.md`). `broadcast` is from rank 0; in `send-recv` each rank sends to the next and receives from
-    the one before it.
+    The result is the algorithm bandwidth: bytes of the message divided by the time until the last process has finished.
+    `bus_bandwidth` is the traffic of each link, comparable with the bandwidth of the hardware (`bus_factor`). Messages
+    are float32, and `bytes` is the size per process; for all-gather and reduce-scatter it is the size of the complete
+    message, as in NVIDIA's nccl-tests (`doc/PERFORMANCE.md`). `broadcast` has root 0; in `send-recv` each rank sends to
+    the next rank and receives from the previous one.
     """

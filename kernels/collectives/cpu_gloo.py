@@ -1,10 +1,10 @@
 """Collectives by gloo, PyTorch's backend for CPUs, through `torch.distributed`.
 
-Bound: the link between the ranks; on one host that is TCP over the loopback device, so the kernel's copies.
+Bound: the link between the ranks; on one host this is TCP over the loopback interface, that is, copies by the kernel.
 
-Measured between two hosts with 1 Gbit/s, bus bandwidth as a share of what TCP carries on such a link: `all-reduce`,
-`broadcast` and `send-recv` 0.99 to 1.00, `all-gather` 0.66, `reduce-scatter` 0.47, since PyTorch 2.13 reduces the whole
-on every rank and keeps a part.
+Measured between two hosts with 1 Gbit/s, bus bandwidth as a share of the TCP bandwidth of the link: `all-reduce`,
+`broadcast` and `send-recv` 0.99–1.00, `all-gather` 0.66, `reduce-scatter` 0.47, because PyTorch 2.13 reduces the
+complete message on every rank and keeps a part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from accelbench.profiling.records.point import Point
 
 
 def torch_distributed() -> ModuleType:
-    """Return PyTorch's distributed package, with gloo; Skip where it is not there."""
+    """Return `torch.distributed`; Skip if it is missing or has no gloo."""
     distributed = pytorch("torch.distributed")
     if not distributed.is_available() or not distributed.is_gloo_available():
         raise Skip("this build of PyTorch has no gloo")
@@ -33,7 +33,7 @@ def torch_distributed() -> ModuleType:
 
 
 def prepare(point: Point) -> Task:
-    """Skip where PyTorch or the memory is missing."""
+    """Return this rank's task; Skip without PyTorch or enough memory."""
     here = world()
     torch_distributed()
     require_host_memory(point, here)
@@ -43,12 +43,12 @@ def prepare(point: Point) -> Task:
 
 @lru_cache(maxsize=1)
 def gloo(steps: Lockstep) -> Gloo:
-    """Return the process group of these ranks: a process has one, for all of its points."""
+    """Return the process group of these ranks, one per process for all points."""
     return Gloo(steps, world())
 
 
 class Gloo(HostArrays):
-    """The ranks as a process group of gloo, over the network interface that the ranks know each other by."""
+    """Process group of gloo over the network interface of the rendezvous."""
 
     trains = True
     overwrites = ("all-reduce", "broadcast")
@@ -59,7 +59,7 @@ class Gloo(HostArrays):
         if here.interface:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", here.interface)
         host = Address.parse(here.addresses[0]).host
-        # PyTorch would have its store listen at all addresses of the host.
+        # PyTorch's store would listen on all addresses of the host; this socket listens on one.
         listener = listen(Address(host, 0)) if here.rank == 0 else None
         port = steps.exchange(listener and listener.getsockname()[1])[0]
         own = listener.detach() if listener else None
@@ -74,11 +74,11 @@ class Gloo(HostArrays):
         following, before = (self._here.rank + 1) % self._here.size, (self._here.rank - 1) % self._here.size
 
         def send_recv() -> None:
-            arriving = distributed.irecv(take, before)  # first: gloo else sends, and only then receives
+            arriving = distributed.irecv(take, before)  # first, so that gloo sends and receives concurrently
             distributed.send(give, following)
             arriving.wait()
 
-        # PyTorch 2.13 renamed two of them.
+        # PyTorch 2.13 renamed these two functions.
         all_gather = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
         reduce_scatter = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
         once = {

@@ -1,6 +1,6 @@
-"""Collectives by MPI, through mpi4py: Open MPI's, MPICH's, or a site's own.
+"""Collectives by MPI through mpi4py: Open MPI, MPICH, or the site's MPI library.
 
-Bound: the link between the ranks; on one host MPI copies through memory that they share.
+Bound: the link between the ranks; on one host this is shared memory, through which MPI copies.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from accelbench.profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:
-    """Skip where mpi4py, an MPI launcher, or the memory is missing."""
+    """Return this rank's task; Skip without mpi4py, an MPI launcher, or enough memory."""
     require_host_memory(point, world())
     return in_mpi_process(__name__, point)
 
 
 def prepare_in_mpi(point: Point) -> Task:
-    """Return this rank's task, made in the process that holds its place in MPI."""
+    """Return this rank's task; called in the rank's MPI process."""
     here = world()
     engine = Mpi(mpi(here))
     return make_task(point, engine, lockstep(here), here)
 
 
 class Mpi(HostArrays):
-    """The ranks of MPI's own world."""
+    """Ranks of MPI_COMM_WORLD."""
 
     def __init__(self, library: Any) -> None:
         self._mpi = library

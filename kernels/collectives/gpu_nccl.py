@@ -1,6 +1,6 @@
 """Collectives by NCCL between the GPUs of ranks with one GPU each, through CuPy.
 
-Bound: the links between the GPUs (NVLink, PCIe, the network), by the bus bandwidth. Not measured yet on GPUs.
+Bound: the links between the GPUs (NVLink, PCIe, network); compare with `bus_bandwidth`. Not measured yet on GPUs.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ VENDORS = ("nvidia",)
 
 
 def device_code() -> list[DeviceKernel]:
-    """Return no kernel: NCCL's own move the data."""
+    """Return an empty list: all kernels are NCCL's."""
     return []
 
 
 def prepare(point: Point) -> Task:
-    """Skip where CuPy, NCCL, device memory, or a GPU for each rank is missing."""
+    """Return this rank's task; Skip without CuPy, NCCL, a GPU for each rank, or enough device memory."""
     here = world()
     require_nccl()
     require_device_memory(BUFFERS * message(str(point["op"]), int(point["bytes"]), here.size).bytes)
@@ -44,7 +44,7 @@ def nccl(steps: Lockstep) -> Nccl:
 
 
 class Nccl(Communicator):
-    """The collectives of NCCL's communicator."""
+    """Collectives of an NCCL communicator."""
 
     trains = True
     overwrites = ("broadcast",)
@@ -53,7 +53,7 @@ class Nccl(Communicator):
         return self.array(elements, np.float32)
 
     def operation(self, op: str, source: Any, target: Any) -> Run:
-        """Executions are enqueued one after the other, and waited for at their end, as nccl-tests do."""
+        """Return the function that enqueues all executions and then waits once, as nccl-tests do."""
         nccl, group, stream = self.nccl, self.group, self.stream
         following, before = (self.here.rank + 1) % self.here.size, (self.here.rank - 1) % self.here.size
         give, take, kind, to = source.data.ptr, target.data.ptr, nccl.NCCL_FLOAT32, stream.ptr

@@ -19,45 +19,45 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 SMALL = 1024
-"""Up to so many bytes the time is that of getting there at all: the latency."""
+"""Largest message in bytes for which the time is also reported as latency."""
 BUFFERS = 3
-"""The most memory that a rank takes, in messages: the given one, the received one, and the engine's own copy."""
+"""Maximum memory of a rank in messages: source, target, and the library's internal copy."""
 
 Run = Callable[[int], object]
 
 
 class Engine(Protocol):
-    """A library that moves data between ranks, ready to."""
+    """Interface of a communication library after its initialisation."""
 
     @property
     def trains(self) -> bool:
-        """Return whether a framework exchanges its gradients with this engine."""
+        """Whether training frameworks exchange gradients by this library."""
 
     @property
     def overwrites(self) -> tuple[str, ...]:
-        """The operations that leave their result where the rank's own numbers were."""
+        """Operations that work in place: they overwrite the rank's input by the result."""
 
     def empty(self, elements: int) -> Any:
-        """Return a float32 array that the engine can send and receive."""
+        """Return an uninitialised float32 array that the library can send and receive."""
 
     def put(self, array: Any, begin: int, values: Any) -> None:
-        """Write host values into the array from there on."""
+        """Write host values to the array from the element `begin` on."""
 
     def get(self, array: Any, begin: int, end: int) -> Any:
-        """Return that part of the array, on the host."""
+        """Return the elements [begin, end) as a host array."""
 
     def copy(self, source: Any, target: Any) -> None:
-        """Copy the source to the target, which is of the same length."""
+        """Copy the source to the target, which has the same length."""
 
     def operation(self, op: str, source: Any, target: Any) -> Run:
-        """Return the function that runs the operation so many times, to its end.
+        """Return `run(loops)`, which executes the operation `loops` times and waits for completion.
 
-        An operation that overwrites takes its input from the target.
+        The operations in `overwrites` read their input from the target.
         """
 
 
 class HostArrays:
-    """NumPy arrays, for the engines that move the host's memory."""
+    """NumPy arrays, for libraries that communicate host memory."""
 
     trains = False
     overwrites: tuple[str, ...] = ("broadcast",)
@@ -76,7 +76,7 @@ class HostArrays:
 
 
 def require_host_memory(point: Point, here: World) -> None:
-    """Skip where the buffers of all ranks on this host would take more than half of its available memory."""
+    """Skip if the buffers of all ranks on this host need more than half of its available memory."""
     size = message(str(point["op"]), int(point["bytes"]), here.size).bytes
     require_memory(BUFFERS * size * here.local_size)
 
@@ -84,8 +84,8 @@ def require_host_memory(point: Point, here: World) -> None:
 def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Task:
     """Return this rank's task of the point's operation.
 
-    An operation that overwrites its input is given it anew before each sample, outside of the time, so that large
-    sums stay in range; many small ones in one sample may reach infinity, which is added up as fast.
+    The input of an in-place operation is restored before each sample, untimed, so that large sums stay in range. With
+    many executions per sample, small sums may reach infinity, which takes the same time to add.
     """
     op, ranks, rank = str(point["op"]), here.size, here.rank
     sizes = message(op, int(point["bytes"]), ranks)
@@ -95,7 +95,7 @@ def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Tas
     round_ = 0
 
     def draw() -> int:
-        """Put fresh numbers where they are given and NaN where they are received; return their seed, alike on all."""
+        """Write fresh random inputs and poison the target with NaN; return the seed, the same on all ranks."""
         nonlocal round_
         round_ += 1
         seed = point.seed * (1 << 32) + round_
@@ -134,12 +134,12 @@ def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Tas
 
 
 def judge(errors: list[float], op: str, limit: float) -> Verification:
-    """Compare the worst of all ranks' errors with the tolerance, and say whose it is."""
+    """Compare the largest error of all ranks with the tolerance; the method names its rank."""
     worst = max(range(len(errors)), key=errors.__getitem__)
-    against = "float64 sums, relative to the summed magnitudes" if limit else "what was sent, exactly"
+    against = "float64 sums, relative to the summed magnitudes" if limit else "the sent numbers, exactly"
     return Verification(
         passed=errors[worst] <= limit,
-        method=f"{op} of random numbers on all {len(errors)} ranks against {against}; the worst is of rank {worst}",
+        method=f"{op} of random numbers on all {len(errors)} ranks against {against}; largest error on rank {worst}",
         error=errors[worst] if math.isfinite(errors[worst]) else float(np.finfo(np.float64).max),
         tolerance=limit,
     )

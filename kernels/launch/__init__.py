@@ -1,4 +1,4 @@
-"""Kernel-launch latency: the fixed cost of each kernel of a framework."""
+"""Kernel-launch latency: the fixed cost of every kernel that a framework launches."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from accelbench.profiling.benchmark import benchmark
     devices=("gpu",),
     module="accelbench.kernels.launch.{device}_{impl}",
     axes={"mode": ("latency", "throughput", "graph")},
-    figure="time",
+    metric="time",
     small={"mode": ("latency", "graph")},
 )
 def launch() -> None:
-    """Time of launching an empty kernel: one and wait for it, a thousand back to back, or a graph of a thousand.
+    """Time per launch of an empty kernel.
 
-    Timed by the host clock, since what is measured is the host's work: the launch itself, the driver, and for
-    `latency` the way to the device and back. A `graph` is captured before it is timed, and then replayed by a single
-    call. The figure is the time of one launch, the way back included.
+    `latency`: one launch and a synchronisation. `throughput`: 1,000 launches, then a synchronisation. `graph`: one
+    replay of a CUDA graph of 1,000 launches, which was captured before, and a synchronisation. Timed by the host clock,
+    because the host's work is measured: the launch call, the driver, and the round trip to the device.
     """

@@ -12,25 +12,25 @@ from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
 
 LAUNCHES = {"latency": 1, "throughput": 1000, "graph": 1000}
-"""1,000 launches take milliseconds, and stay under the 1,024 that the driver queues before a launch blocks."""
+"""Launches per execution: 1,000 take milliseconds and do not fill the driver's queue of 1,024."""
 
 Launch = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """Two kernels of one block of one thread, and how many launches the second has counted."""
+    """An empty and a counting kernel, each of one block of one thread."""
 
     empty: Callable[[int], Launch]
-    """Returns a launch of the kernel that does nothing, on that handle's stream, which is CuPy's current stream."""
+    """Returns the launch function of the empty kernel for a stream handle, which is that of CuPy's current stream."""
     count: Callable[[int], Launch]
-    """Returns a launch of the kernel that adds 1 to a counter in device memory, on that stream."""
+    """Returns the launch function of a kernel that adds 1 to a counter in device memory, likewise."""
     take_count: Callable[[], int]
-    """Returns the counter's value, once the device is done; it is 0 again afterwards."""
+    """Waits for the device, returns the counter and resets it to 0."""
 
 
 def execution(mode: str, launch_on: Callable[[int], Launch]) -> Callable[[], object]:
-    """Return the function that does one execution of that mode; it returns when the device is done."""
+    """Return the function that does one execution of a mode and waits for the device."""
     launches = LAUNCHES[mode]
     if mode == "graph":
         return replay(launches, launch_on)
@@ -45,13 +45,13 @@ def execution(mode: str, launch_on: Callable[[int], Launch]) -> Callable[[], obj
 
 
 def replay(launches: int, launch_on: Callable[[int], Launch]) -> Callable[[], object]:
-    """Return the function that replays a CUDA graph of so many nodes in a row, captured from launches on a stream.
+    """Return the function that replays a CUDA graph of `launches` consecutive nodes and waits for the device.
 
-    A capture admits launches and little else; what a first launch does besides (compile, load the code) is done before.
+    One launch precedes the capture, because compiling and loading a kernel is not allowed during a capture.
     """
     cuda = cupy_library().cuda
     if cuda.runtime.is_hip:
-        raise Skip("CuPy captures no graph on ROCm")
+        raise Skip("CuPy does not support graph capture on ROCm")
     stream = cuda.Stream(non_blocking=True)
     launch = launch_on(stream.ptr)
     with stream:
@@ -72,7 +72,7 @@ def replay(launches: int, launch_on: Callable[[int], Launch]) -> Callable[[], ob
 
 
 def make_task(point: Point, kernels: Kernels) -> Task:
-    """Return a host-timed task of launching the empty kernel, verified by the counting one."""
+    """Return the host-timed task of launching the empty kernel, verified by the counting kernel."""
     mode = str(point["mode"])
     launches = LAUNCHES[mode]
     count = execution(mode, kernels.count)

@@ -1,6 +1,6 @@
-"""Launching an empty CUDA C++ kernel through CuPy: CuPy's thin dispatcher, then the driver.
+"""Launch of an empty CUDA C++ kernel through CuPy: CuPy's thin dispatcher, then the driver.
 
-Bound: none of flops or bytes; an empty kernel takes the device about 2 µs, and the host's path to it is the rest. Not
+Bound: neither FLOP nor bytes. An empty kernel takes about 2 µs on the device; the rest is the host's launch path. Not
 measured yet on a GPU.
 """
 
@@ -28,12 +28,12 @@ def device_code() -> list[DeviceKernel]:
 
 
 def launches_of(kernel: Any, *args: Any) -> Callable[[int], Launch]:
-    """CuPy launches on its current stream."""
+    """Return a function that ignores the stream handle: CuPy launches on its current stream."""
     return lambda _stream: lambda: kernel((1,), (1,), args)
 
 
 def prepare(point: Point) -> Task:
-    """Compile both kernels before anything is measured."""
+    """Return the point's task; both kernels are compiled here."""
     cupy = cupy_library()
     module = cupy.RawModule(code=SOURCE)
     empty, count = module.get_function("empty"), module.get_function("count")

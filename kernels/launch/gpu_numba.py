@@ -1,6 +1,6 @@
-"""Launching an empty Numba-CUDA kernel: Numba's Python dispatcher, then the driver.
+"""Launch of an empty Numba-CUDA kernel: Numba's Python dispatcher, then the driver.
 
-Bound: none of flops or bytes; an empty kernel takes the device about 2 µs, and the host's path to it is the rest. Not
+Bound: neither FLOP nor bytes. An empty kernel takes about 2 µs on the device; the rest is the host's launch path. Not
 measured yet on a GPU.
 """
 
@@ -39,7 +39,7 @@ def device_code() -> list[DeviceKernel]:
 
 
 def launches_of(kernel: Any, *args: Any) -> Callable[[int], Launch]:
-    """Configure the kernel once for a stream, as a program does that launches often."""
+    """Return a function that configures the kernel for a stream once, as programs with many launches do."""
 
     def on(stream: int) -> Launch:
         configured = kernel[1, 1, numba_stream(stream)]
@@ -49,7 +49,7 @@ def launches_of(kernel: Any, *args: Any) -> Callable[[int], Launch]:
 
 
 def prepare(point: Point) -> Task:
-    """Prepare both kernels, and a counter on the device."""
+    """Return the point's task, with a counter in device memory."""
     counter = cuda.to_device(np.zeros(1, np.int64))
 
     def take_count() -> int:

@@ -1,4 +1,4 @@
-"""Kernels that pass over long arrays: the arrays, the work and the check of the results, the same on every device."""
+"""Problems of kernels that pass over long arrays: arrays, work and check of the results, the same on every device."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 CHECKED_AT_ONCE = 1 << 22
-"""Elements, in whole rows, that a check holds in float64 at a time: 32 MiB an array."""
+"""Elements, in whole rows, that a check holds in float64 at a time: 32 MiB per array."""
 
 RowBlock = tuple[list[Any], list[Any]]
-"""Some rows of a checked problem: the inputs as drawn and the results as read back, each in the order of operands."""
+"""Rows of a checked problem: (generated inputs, results read back), each in the order of the operands."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """One array argument of a kernel. Arrays are flat; the kernel knows the rows."""
+    """One array argument of a kernel. Arrays are flat, of whole rows."""
 
     draw: Callable[[np.random.Generator, int], Any] | None = None
-    """Return random contents for that many elements, a `RandomArray` or a NumPy array; None for an output."""
+    """Function of (generator, elements) that returns random contents: a `RandomArray` or a NumPy array. None for an
+    output."""
     written: bool = False
-    """Whether the kernel writes the array; an operand that is drawn and written is updated in place."""
+    """Whether the kernel writes the array; an operand with `draw` and `written` is updated in place."""
     length: int = 1
     """Elements of a row; elements of the array if `per_row` is false."""
     per_row: bool = True
@@ -43,7 +44,7 @@ class Operand:
         return (self.length * first, self.length * last) if self.per_row else (0, self.length)
 
     def part(self, contents: Any, first: int, last: int) -> Any:
-        """Return the rows [first, last) of drawn contents."""
+        """Return the rows [first, last) of generated contents."""
         begin, end = self.bounds(first, last)
         return contents.between(begin, end) if isinstance(contents, RandomArray) else contents[begin:end]
 
@@ -54,11 +55,11 @@ class ArrayProblem:
 
     operands: tuple[Operand, ...]
     work: Callable[[int], Work]
-    """Return the work of one execution on that many rows."""
+    """Function that returns the work of one execution on a number of rows."""
     metrics: Callable[[int], dict[str, Metric]]
-    """Return the sizes to report for that many rows."""
+    """Function that returns the sizes to report for a number of rows."""
     verify: Callable[[Iterator[RowBlock], int], Verification]
-    """Check the results, given in blocks of rows; the second argument is the number of rows of all blocks."""
+    """Function that checks the results, given in blocks of rows; its second argument is the total number of rows."""
 
     @property
     def width(self) -> int:
@@ -82,10 +83,10 @@ class ArrayProblem:
 
 
 class ArrayMemory(Protocol):
-    """Access from the host to the arrays of a device."""
+    """Interface for host access to the arrays of a device."""
 
     def write(self, array: Any, contents: Any) -> None:
-        """Write drawn contents, a `RandomArray` or a NumPy array, to every element."""
+        """Write generated contents, a `RandomArray` or a NumPy array, to every element."""
 
     def poison(self, array: Any) -> None:
         """Write a value that is no correct result to every element."""
@@ -107,8 +108,8 @@ def checked_task(
 ) -> Task:
     """Return the task of `run` on a problem's arrays, which are filled with random contents here.
 
-    The check draws fresh inputs, poisons what is only written, calls `run_to_end`, which runs once and waits, and reads
-    the results block by block.
+    The check generates fresh inputs, poisons the outputs, calls `run_to_end`, which does one execution and waits for
+    its end, and reads the results block by block.
     """
     pairs = list(zip(problem.operands, arrays, strict=True))
 

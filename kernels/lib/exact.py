@@ -1,8 +1,9 @@
-"""Exact sums: whole numbers so small that their sum is exact in any order and any type, and the check of such a sum.
+"""Exact sums: whole numbers small enough that their sum is exact in any order and any type, and its check.
 
-A sum of n numbers of at most LARGEST, of random sign, reaches 2²⁴, up to where float32 holds every whole number, with a
-chance of at most 2·exp(−2⁴⁸ / (2·n·LARGEST²)) (Hoeffding's inequality): below 10⁻²⁰⁰ for the 4 GiB of n = 2³⁰. So the
-order of the additions does not matter, and an element that is left out or added twice changes the sum unless it is 0.
+float32 is exact for whole numbers up to 2²⁴. A sum of n numbers of random sign and magnitude at most LARGEST reaches
+2²⁴ with a probability of at most 2·exp(−2⁴⁸ / (2·n·LARGEST²)) (Hoeffding's inequality): below 10⁻²⁰⁰ for n = 2³⁰ (4 GiB
+of float32). So the order of additions does not matter, and an element that is left out or added twice changes the sum
+unless it is 0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from accelbench.profiling.records.quality import Verification
 
 LARGEST = 15
 AT_ONCE = 1 << 22
-"""Elements drawn and summed at a time; bounds the temporary memory."""
+"""Elements generated and summed at a time; bounds the temporary memory."""
 
 
 def draw(rng: np.random.Generator, array: Any) -> int:
@@ -31,15 +32,15 @@ def draw(rng: np.random.Generator, array: Any) -> int:
 
 
 def exact_sum(parts: Iterable[tuple[Any, Any]]) -> int:
-    """Return Σ x·y of whole float32 numbers, given (x, y) in parts so short that float32 holds each sum exactly."""
+    """Return Σ x·y of whole float32 numbers, given (x, y) in parts short enough for exact sums in float32."""
     return sum(int(np.dot(x, y)) for x, y in parts)
 
 
 def verify_sum(expected: int, found: float) -> Verification:
-    """Check that a sum is exactly equal to the expected one; NaN, the poison of an output, is not."""
+    """Check that a sum equals the expected one exactly; NaN, with which outputs are poisoned, fails."""
     return Verification(
         passed=bool(found == expected),
-        method="sum of whole numbers, exactly",
+        method="sum of whole numbers, compared exactly",
         expected=str(expected),
         found=f"{found:.17g}",
     )

@@ -10,7 +10,7 @@ from accelbench.profiling.machine.packages import install_extra
 
 
 def pytorch(module: str = "torch") -> ModuleType:
-    """Import PyTorch or one of its modules; Skip where it is not installed."""
+    """Import PyTorch or one of its modules; Skip if it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -1,10 +1,9 @@
-"""Random contents of long arrays, which the host can recompute in parts for arrays in any memory.
+"""Random contents of long arrays in any memory, which the host can recompute in parts.
 
-An element is the product of two numbers from short blocks that the host draws: array[i] = a[i mod P] · b[i mod Q].
-P and Q are different primes, so that no two elements of an array share both factors: a kernel that reads a wrong
-element finds another number, wherever that element lies. Device and host form the product by the same correctly rounded
-multiplication. So the host can recompute any part of an array, bit for bit, and check every element of a result
-without a copy of gigabytes.
+An element is the product of two numbers from short random blocks: array[i] = a[i mod P] · b[i mod Q]. P and Q are
+different primes, so no two elements of an array share both factors, and a kernel that reads a wrong element gets a
+different number. Device and host compute the product by the same correctly rounded multiplication. So the host can
+recompute any part of an array, bit for bit, and check every element of a result without copying gigabytes.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ import numpy as np
 PERIODS = 1_048_573, 1_048_571
 """P and Q, the two largest primes below 2²⁰; their product exceeds the length of any array."""
 PART = 1 << 16
-"""Elements computed at once on the host; they stay in its cache."""
+"""Elements computed at a time on the host; they fit in its cache."""
 
 
 @dataclass(frozen=True)
 class RandomArray:
-    """Contents of one array, as the two blocks of their factors."""
+    """Contents of one array, stored as two blocks of factors."""
 
     a: Any
     b: Any
@@ -55,7 +54,7 @@ class RandomArray:
 
 
 def draw_normal(rng: np.random.Generator, dtype: Any) -> RandomArray:
-    """Return standard normal numbers multiplied by others between 1 and 2, of both signs."""
+    """Return standard normal numbers multiplied by uniform numbers between 1 and 2."""
     signs = rng.choice(np.array([-1, 1], dtype), PERIODS[1])
     return RandomArray(rng.standard_normal(PERIODS[0], dtype=dtype), signs * (rng.random(PERIODS[1], dtype=dtype) + 1))
 
@@ -63,9 +62,9 @@ def draw_normal(rng: np.random.Generator, dtype: Any) -> RandomArray:
 def draw_whole(rng: np.random.Generator, largest: int) -> RandomArray:
     """Return whole float32 numbers up to `largest`, never 0 and of random sign; their sum is exact in any order.
 
-    Both factors have a random sign, so that any two elements are uncorrelated, and the standard deviation of a sum of
-    n is at most `largest`·√n: for 15 and 2³¹ elements a twenty-fourth of 2²⁴, up to which float32 holds every whole
-    number.
+    Both factors have a random sign, so any two elements are uncorrelated, and the standard deviation of a sum of n
+    elements is at most `largest`·√n. For `largest` = 15 and n = 2³¹ this is 1/24 of 2²⁴, up to which float32 holds
+    every whole number.
     """
     signs = (rng.choice(np.array([-1, 1], np.float32), period) for period in PERIODS)
     return RandomArray(

@@ -22,7 +22,7 @@ ONLY: Only = {
 
 
 NARROW_TYPES: Only = {"dtype": {dtype: {"device": ("gpu",)} for dtype in ("tf32", "float16", "fp8")}}
-"""Types of GPUs only. bfloat16 and int8 are available on CPUs, but not measured there by default."""
+"""Types on GPUs only. CPUs support bfloat16 and int8 as well, but do not measure them by default."""
 
 
 @benchmark(
@@ -32,14 +32,14 @@ NARROW_TYPES: Only = {"dtype": {dtype: {"device": ("gpu",)} for dtype in ("tf32"
     axes={"dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)}},
     choices={"dtype": DTYPES["gpu"]},
     only={**ONLY, **NARROW_TYPES},
-    figure="flops",
+    metric="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
     ceiling=True,
     small={"n": (150,)},
 )
 def matmul() -> None:
-    """C = A·B for square matrices; 2n³ floating-point operations."""
+    """C = A·B for square n×n matrices: 2n³ FLOP."""
 
 
 @benchmark(
@@ -52,10 +52,10 @@ def matmul() -> None:
     },
     choices={"shape": tuple(SHAPES)},
     only=ONLY,
-    figure="flops",
+    metric="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
     small={"shape": ("2x150x90x600", "70x150x90x70")},
 )
 def gemm() -> None:
-    """C = A·B for the tall, skinny, deep and batched shapes of deep learning, m×n×k; 2·m·n·k operations each."""
+    """C = A·B for tall, skinny, deep and batched shapes of deep learning, m×n×k: 2·m·n·k FLOP per product."""

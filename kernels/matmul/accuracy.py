@@ -1,11 +1,11 @@
-"""Check of a matrix product: Freivalds' algorithm row by row, and a tolerance derived from rounding.
+"""Check of a matrix product: Freivalds' algorithm for each row, with a tolerance derived from rounding.
 
-Freivalds (1979): for a random matrix X of a few columns, C·X = A·(B·X) for every X only if C = A·B. It reads every
-element of C at O(n²) cost. Row i of the residual (C − A·B)·X has the expected norm ‖cᵢ − aᵢB‖·√(columns of X), so each
-row of C is checked by itself: an error in a few elements is not hidden by the others.
+Freivalds (1979): compare C·X with A·(B·X) for a random matrix X of a few columns, the probes. This reads every element
+of C at O(n²) cost. Row i of the residual (C − A·B)·X has the expected norm ‖cᵢ − aᵢB‖·√(columns of X), so every row of
+C is checked separately, and the other rows do not hide an error in a few elements.
 
-Floating-point types are checked in float64 with normal X, against the rounding derived in `tolerance`. int8 products
-are checked with whole numbers, small enough that float64 computes every sum exactly, and must agree exactly.
+Floating-point products are checked in float64 with normally distributed X, against the rounding error derived in
+`tolerance`. int8 products are checked for equality, with whole numbers small enough for exact sums in float64.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from accelbench.profiling.records.quality import Verification
 
 PROBES = 4
 AT_ONCE = 1 << 16
-"""Elements of a matrix copied to float64 at a time: 512 KiB, which a core's cache holds, or one row."""
+"""Elements of a matrix converted to float64 at a time: 512 KiB, which fit in a core's cache, or one row."""
 SAFETY = 4.0
-"""The tolerance in expected errors: random rounding stays below it in the worst of all rows, whose estimate from four
-probes is 2 to 3 times its expectation; a lower precision, a missing block or a few wrong elements of a row do not."""
+"""Tolerance as a multiple of the expected error. The estimate for the worst row, from four probes, is 2–3 times its
+expectation for random rounding; a lower precision, a missing block or a few wrong elements in a row exceed 4 times."""
 OUTPUT = {"tf32": UNIT_ROUNDOFF["float32"], "fp8": UNIT_ROUNDOFF["bfloat16"]}
-"""Rounding of C itself where it is not of A's and B's type."""
+"""Unit roundoff of C if its type differs from the type of A and B."""
 SMALLEST_NORMAL = {"float16": 2.0**-14}
-"""The smallest normal number of the type of C, where a product may well be smaller."""
+"""Smallest normal number of the type of C, for types in which elements of C may be smaller."""
 LARGEST_PROBE = 1023
 EXACT_IN_FLOAT64 = 2**53
 
 
 def tolerance(dtype: str, k: int) -> float:
-    """Return the largest relative error that rounding explains, for A and B of independent standard normal elements.
+    """Return the bound of the relative rounding error, for A and B with independent standard normal elements.
 
-    An element of C is a sum of k products with mean 0 and variance 1. After j of them the partial sum is about √j, and
-    rounding it errs by u·√j, independently each time: together u·√(Σj) = u·k/√2, relative to the result's √k that is
-    u·√(k/2). Rounding C itself adds its own unit roundoff, and rounding A and B to tf32 first adds √2 of tf32's to
-    every product, and so to their sum. A and B of float16, bfloat16 and fp8 are what was rounded: they count as exact.
+    An element of C is a sum of k products with mean 0 and variance 1. After j terms the partial sum is about √j and
+    its rounding error u·√j, independent of the others. Together these errors are u·√(Σj) = u·k/√2, that is u·√(k/2)
+    relative to the result, which is about √k. Rounding C adds its unit roundoff. For tf32, rounding A and B adds √2
+    times the unit roundoff of tf32 to every product and so to the sum. A and B of float16, bfloat16 and fp8 are exact,
+    because they are generated in these types.
     """
     accumulation = ACCUMULATION.get(dtype, 2.0**-23)
     inputs = math.sqrt(2) * UNIT_ROUNDOFF["tf32"] if dtype == "tf32" else 0.0
@@ -47,19 +48,19 @@ def tolerance(dtype: str, k: int) -> float:
 
 
 def _reference_error(k: int, n: int) -> float:
-    """Return the error of float64 in checking: two sums of n terms, one of k. It shows where C is float64 itself."""
+    """Return the error of the float64 check: two sums of n terms and one of k. It matters if C is float64."""
     return SAFETY * UNIT_ROUNDOFF["float64"] * (2 * math.sqrt(n / 2) + math.sqrt(k / 2))
 
 
 def verify_product(a: Any, b: Any, c: Any, dtype: str, rng: np.random.Generator) -> Verification:
-    """Check C = A·B for A (…, m, k), B (…, k, n) and C (…, m, n), as numbers that were given to the multiplication."""
+    """Check C = A·B for A (batch, m, k), B (batch, k, n) and C (batch, m, n), the arrays of the multiplication."""
     a, b, c = (array.reshape(-1, *array.shape[-2:]) for array in (a, b, c))
     if dtype == "int8":
         return _verify_exactly(a, b, c, rng)
     least = SMALLEST_NORMAL.get(dtype, 0.0)
     error = max(_largest_row_error(a[i], b[i], c[i], least, rng) for i in range(len(a)))
     limit = tolerance(dtype, a.shape[-1]) + _reference_error(*b.shape[-2:])
-    # JSON has no infinity: the record holds the largest float instead.
+    # JSON has no infinity: the record contains the largest float instead.
     return Verification(
         passed=error <= limit,
         method="Freivalds in float64, relative norm of the worst row",
@@ -69,11 +70,11 @@ def verify_product(a: Any, b: Any, c: Any, dtype: str, rng: np.random.Generator)
 
 
 def _largest_row_error(a: Any, b: Any, c: Any, least: float, rng: np.random.Generator) -> float:
-    """Return the largest ‖residual of a row‖ over the size that its row of C is expected to give; infinity for NaN.
+    """Return the largest norm of a row of the residual, relative to the expected norm of that row of C·X.
 
-    Row i of C has the norm ‖aᵢ‖·‖B‖/√k if A and B are independent, or a larger one; a row r gives r·X the norm
-    ‖r‖·‖X‖/√n. `least` is added for each element: below the smallest normal number, rounding errors no longer shrink
-    with what is rounded.
+    Row i of C has the norm ‖aᵢ‖·‖B‖/√k for independent A and B; the larger of this and its actual norm is used. For a
+    row r, r·X has the expected norm ‖r‖·‖X‖/√n. `least` is added for each element, because rounding errors do not
+    decrease below the smallest normal number. The result is infinity if C contains NaN.
     """
     k, n = b.shape
     probes = rng.standard_normal((n, PROBES))
@@ -90,10 +91,11 @@ def _largest_row_error(a: Any, b: Any, c: Any, least: float, rng: np.random.Gene
 
 
 def _verify_exactly(a: Any, b: Any, c: Any, rng: np.random.Generator) -> Verification:
-    """Check whole numbers: a difference in a row goes unseen by one probe of ±p once in 2p + 1, by all of them never.
+    """Check a product of whole numbers for equality, by probes with elements from −p to p.
 
-    Every partial sum of A·(B·X) is at most k·n·2¹⁴·p, of C·X as much: p keeps that within what float64 holds exactly.
-    Raises ValueError where even p = 1 would not.
+    One probe misses a wrong row with a probability of 1 / (2p + 1); all probes together practically never do. Partial
+    sums of A·(B·X) and of C·X are at most k·n·2¹⁴·p, and p is chosen so that float64 is exact for them. Raise
+    ValueError if even p = 1 is too large.
     """
     batch, k, n = b.shape
     largest = min(LARGEST_PROBE, EXACT_IN_FLOAT64 // (k * n * 2**14))
@@ -113,7 +115,7 @@ def _times(matrix: Any, probes: Any) -> tuple[Any, Any]:
 
     def part(begin: int) -> tuple[Any, Any]:
         rows = matrix[begin : begin + step].astype(np.float64)
-        with np.errstate(invalid="ignore"):  # what was not written is NaN: it must fail the check, not warn
+        with np.errstate(invalid="ignore"):  # unwritten elements are NaN: they fail the check and must not warn
             return rows @ probes, np.einsum("ij,ij->i", rows, rows)
 
     products, squares = zip(*by_all_cpus(part, range(0, len(matrix), step)), strict=True)

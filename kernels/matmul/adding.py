@@ -1,6 +1,6 @@
-"""Second kernel of split-K for Numba-CUDA: addition of the parts, as `split` describes.
+"""Second kernel of split-K for Numba-CUDA: addition of the parts (see `split`).
 
-Bound: device memory, or L2 where the parts have just been written; every sum is read once.
+Bound: device memory, or L2 if the parts fit in it, because they have just been written; every sum is read once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from accelbench.kernels.matmul.split import ADDERS, WARP
 
 
 def define_adding(real: Any) -> Callable[..., None]:
-    """Return `add(sums, c, count, parts)`: c[i] = Σ sums[part·count + i]; count is a multiple of 16 bytes' worth."""
+    """Return `add(sums, c, count, parts)`: c[i] = Σ sums[part·count + i]; `count` elements are whole 16 bytes."""
     wide = lanes(real)
     across = WARP * wide
     all_adders = ADDERS * across

@@ -1,26 +1,26 @@
-"""C = A·B of int8 and bfloat16 by our own blocked Numba kernel with dot-product instructions, on all cores.
+"""C = A·B of int8 or bfloat16 by a blocked Numba kernel with dot-product instructions, on all cores.
 
-Bound: 2·m·n·k operations by the units that multiply; `peak-arith` measures that bound beside it. The cut into blocks is
-that of `accelbench.kernels.matmul.cpu_numba`, whose element is here a word of 32 bits: four int8 or two bfloat16 that
-follow each other along k, which an instruction multiplies with another such word and adds to a sum of 32 bits. Packing
-puts them side by side, with zeros beyond the end of k.
+Bound: 2·m·n·k operations in the multiplying units; `peak-arith` measures this bound in the same run. The blocking is
+that of `accelbench.kernels.matmul.cpu_numba`, with 32-bit words as elements: four int8 or two bfloat16 that are
+adjacent along k. An instruction multiplies two words element by element and adds the products to a 32-bit sum. Packing
+forms the words, padded with zeros at the end of k.
 
-Measured beside oneDNN in turns on one core of an AMD Zen 4 (virtual machine), at n=1024, 2048 and 4096: 1.03, 1.00 and
-0.98 of its rate in int8, 1.07, 1.05 and 1.13 in bfloat16. Panels of B that are deeper than L1, rows of A packed by
-vectors, C written once, and lines of it asked for one a step brought it there from 0.86 to 0.95 of oneDNN's rate.
-Before the last of these it had 0.86 and 0.91 of the bound in int8 at n=1024 and 2048, 0.90 and 0.92 in bfloat16.
+Measured, alternating with oneDNN, on one core of an AMD Zen 4 virtual machine at n=1024, 2048 and 4096: 1.03×, 1.00×
+and 0.98× its rate in int8, 1.07×, 1.05× and 1.13× in bfloat16. Earlier versions had 0.86–0.95×; the difference came
+from panels of B deeper than L1, packing of A by vectors, writing C once, and prefetching its lines one per step. Before
+the last step the share of the bound was 0.86 and 0.91 in int8 at n=1024 and 2048, 0.90 and 0.92 in bfloat16.
 
-`vpdpbusd` multiplies unsigned numbers with signed ones. The a of int8 are packed as a + 128, which flips their highest
-bit, and since Σ (a + 128)·b = Σ a·b + 128·Σ b, the sums of column j begin with −128·Σ b of that column. That is exact,
-because all is computed modulo 2³², and the result is below 2³¹ for k < 131,072. `vpdpwssd` on numbers widened to 16
-bits would need no correction, and twice the instructions and bytes.
+`vpdpbusd` multiplies unsigned by signed numbers. So int8 elements of A are packed as a + 128, by inverting their
+highest bit. Because Σ (a + 128)·b = Σ a·b + 128·Σ b, the sums of a column are initialised with −128·Σ b of that column.
+This is exact: the arithmetic is modulo 2³², and the result is below 2³¹ for k < 131,072. `vpdpwssd` with 16-bit numbers
+needs no correction, but twice the instructions and bytes.
 
-bfloat16 is summed in float32 over all of k and rounded once, in registers. Where k is longer than a panel is deep, the
-sums of both types wait between its parts in a buffer beside C, tile by tile, so that C is written once.
+bfloat16 is summed in float32 over all of k and rounded once, in registers. If k exceeds the depth of a panel, the sums
+are kept in a separate buffer between the parts of k, tile by tile, so that C is written once.
 
-On ARM the kernel uses `sdot` and `bfdot`, of which the instructions on matrices do twice the work. It answers right
-under QEMU's emulation; nothing is known of its speed. On a CPU with AMX it uses vectors, too, and its share of the
-ceiling, which is that of the tiles, is an eighth at most if it has two such units.
+On ARM the kernel uses `sdot` and `bfdot`; matrix instructions, which it does not use, would do twice the work. Its
+results are correct under QEMU; its speed is unknown. On a CPU with AMX it uses vectors as well, so its share of the
+peak measured with tiles is at most an eighth (with two vector units).
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ SIGN_BITS = 0x80808080
 def pack_panel(
     b: Any, packed: Any, offsets: Any, edges: Any, n: int, source: int, deep: int, width: int, at: int
 ) -> None:
-    """Pack `width` columns of `deep` numbers as rows of NR words at packed[at·words:], with zeros beyond both.
+    """Pack `width` columns of `deep` numbers as rows of NR words at packed[at·words:], padded with zeros.
 
-    Numbers that fill no row of words are first copied to edges[at·group:], between zeros.
+    Incomplete rows of words are first copied to edges[at·group:], which is padded with zeros.
     """
     nr, group = dot_columns(offsets), WORD_BYTES // b.itemsize
     words = (deep + group - 1) // group
@@ -76,9 +76,9 @@ def pack_panel(
 
 @compiled
 def pack_block(a: Any, first: int, k: int, rows: int, deep: int, packed: Any, sums: Any, flip: int) -> None:
-    """Pack panels of MR rows, or of half as many where no more are left, as columns of words; turn the bits of `flip`.
+    """Pack panels of MR rows (MR/2 if at most as many are left) as columns of words, and invert the bits of `flip`.
 
-    A word that k does not fill has zeros beyond.
+    An incomplete word at the end of k is padded with zeros.
     """
     mr, group, turned = dot_rows(sums), WORD_BYTES // a.itemsize, np.uint32(flip)
     whole, words = deep // group, (deep + group - 1) // group
@@ -95,7 +95,7 @@ def pack_block(a: Any, first: int, k: int, rows: int, deep: int, packed: Any, su
                 packed[target + whole * wide + y] = last
         if flip != 0:
             panel = packed[target : target + words * wide]
-            for x in range(len(panel)):  # from 0 on, since a start that might be negative keeps vectors out of the loop
+            for x in range(len(panel)):  # LLVM vectorises the loop only if its start cannot be negative
                 panel[x] ^= turned
 
 
@@ -104,10 +104,10 @@ def multiply_block(
     packed_a: Any, packed_b: Any, first_b: int, offsets: Any, offset: int, held: Any, first_held: int, held_rows: int,
     c: Any, scratch: Any, n: int, first: int, rows: int, columns: int, words: int, begins: bool, ends: bool,
 ) -> None:  # fmt: skip
-    """Multiply a block of A by panels of B, tile by tile; tiles that stick out of C go by way of `scratch`.
+    """Multiply a block of A by panels of B, tile by tile; tiles that exceed C are computed in `scratch` and copied.
 
-    While a panel is multiplied, the next one is brought nearer, an equal part by each step of each tile. The sums
-    between parts of k are held tile by tile, `held_rows` rows of them for a panel.
+    While a panel is multiplied, the next one is prefetched in equal parts by the steps of each tile. `held` keeps the
+    sums between the parts of k, tile by tile, with `held_rows` rows for a panel.
     """
     mr, nr = dot_rows(held), dot_columns(held)
     part = nr * mr // rows + 1
@@ -134,7 +134,7 @@ def multiply_all(
     a: Any, b: Any, c: Any, m: int, n: int, k: int, kc: int, mc: int, nc: int, share: int, flip: int,
     packed_a: Any, packed_b: Any, offsets: Any, edges: Any, held: Any, held_rows: int, scratch: Any, counter: Any,
 ) -> None:  # fmt: skip
-    """Multiply matrix after matrix, all threads at each; kc counts numbers, not words."""
+    """Multiply the matrices one after the other, each by all threads; the unit of `kc` is numbers."""
     nr, group = dot_columns(held), WORD_BYTES // a.itemsize
     blocks = (m + mc - 1) // mc
     for matrix in range(len(c) // (m * n)):
@@ -164,12 +164,12 @@ def multiply_all(
 
 
 class DotMultiplier:
-    """The kernel for one product and type, with its buffers; Skip where this CPU has no instruction for the type."""
+    """Matrix product for one shape and type, with its buffers; Skip if this CPU has no instruction for the type."""
 
     def __init__(self, product: Product, dtype: str, threads: int) -> None:
         dot = find_dot(dtype, matrix=False)
         if dot is None:
-            raise Skip(f"this CPU has no dot-product instruction for {dtype} that is known here")
+            raise Skip(f"this CPU has no supported dot-product instruction for {dtype}")
         mr, nr = dot_tile(dot)
         m, n, group = product.m, product.n, dot.products
         all_words = -(-product.k // group)
@@ -194,11 +194,11 @@ class DotMultiplier:
         )
 
     def __call__(self, a: Any, b: Any, c: Any) -> None:
-        """Compute C = A·B for contiguous arrays as `accelbench.kernels.lib.formats` stores them."""
+        """Compute C = A·B for contiguous arrays in the storage form of `accelbench.kernels.lib.formats`."""
         a, b = (x.reshape(-1).view(self.numbers) for x in (a, b))
         multiply_all(a, b, c.reshape(-1), *self.arguments)
 
 
 def prepare(point: Point) -> Task:
-    """Prepare random matrices, which the kernel above multiplies on all threads."""
+    """Return the task of multiplying random matrices by `DotMultiplier` on all threads."""
     return narrow_task(point, lambda product, dtype: DotMultiplier(product, dtype, thread_count()))

@@ -1,28 +1,28 @@
-"""C = A·B by our own blocked Numba kernel on all cores (Goto and van de Geijn, "Anatomy of high-performance matrix
-multiplication", ACM TOMS 34(3), 2008).
+"""C = A·B of float32 or float64 by a blocked Numba kernel on all cores.
 
-Bound: 2·m·n·k floating-point operations by the FMA units. The inner kernel (`fma_microkernel.multiply_tile`)
-keeps an MR×NR tile of C in vector registers; what remains is to have its operands always near:
+Algorithm: Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008. Bound:
+2·m·n·k FLOP in the FMA units. The microkernel (`fma_microkernel.multiply_tile`) keeps an MR×NR tile of C in vector
+registers. The blocking keeps its operands in the caches:
 
-- a panel of B, kc×NR, and the tile's panel of A, MR×kc, stream from L2: kc·NR·itemsize ≤ L2/10. A step of MR·2 FMAs
-  needs two vectors of B, which L2 has the time for. The deeper the panel, the fewer passes over C: with one that fits
-  L1 there are three times as many on Zen 4, and the product is 5 to 6 % slower,
-- the block of A, mc×kc, stays in L2 while all panels of B pass by: mc·kc·itemsize ≤ L2/2,
-- the slab of B, kc×nc, stays in the last-level cache while all blocks of A pass by: kc·nc·itemsize ≤ half of one.
-  While a panel of it is multiplied, the inner kernel asks for the next one, a line a step.
+- A panel of B, kc×NR, and a panel of A, MR×kc, stream from L2: kc·NR·itemsize ≤ L2/10. A step of MR·2 FMAs needs two
+  vectors of B, which L2 can deliver in time. Deeper panels need fewer passes over C: with panels that fit in L1 there
+  are three times as many passes on Zen 4, and the product is 5–6 % slower.
+- A block of A, mc×kc, stays in L2 while all panels of B are multiplied: mc·kc·itemsize ≤ L2/2.
+- A slab of B, kc×nc, stays in the last-level cache while all blocks of A are multiplied: kc·nc·itemsize ≤ half of one
+  last-level cache. While a panel is multiplied, the microkernel prefetches the next one, one line per step.
 
-A and B are copied ("packed") into the order in which the inner kernel reads them, B once and A once per slab, by all
-threads; blocks of A are handed out one by one, several per thread, so that all threads end together. Where A has too
-few rows for that, the slab is shared out too.
+All threads pack A and B into the order in which the microkernel reads them: B once, and A once per slab. Blocks of A
+are scheduled dynamically, several per thread, so that all threads finish at about the same time. If A has too few rows
+for that, the slab is divided as well.
 
-Where all rows of A are one block, a slab would be packed to be read once. So each thread multiplies by itself, whole
-matrices of a batch or an equal part of the columns, and packs a panel of B just before it is used, having asked memory
-for it while the one before was multiplied. A product that is no wider than a tile goes to
-`accelbench.kernels.matmul.narrow`.
+If all rows of A are one block, a packed slab would be read only once. Then each thread multiplies separately, complete
+matrices of a batch or an equal part of the columns, and packs each panel of B just before its use; the panel is
+prefetched during the previous multiplication. `accelbench.kernels.matmul.narrow` handles products that are not wider
+than a tile.
 
-Measured on one core of an AMD Zen 4 beside OpenBLAS 0.3.31 in turns, at n=1024, 2048 and 4096: 1.08 of its rate in
-float32 and 1.00 to 1.02 in float64 with AVX-512, 1.03 to 1.06 and 1.13 to 1.22 with AVX2; 1.3 for 35×700×2048. The
-inner kernel alone, with panels from L2, is at 0.97 of the bound, and packing takes 2 % of the time at n=2048.
+Measured, alternating with OpenBLAS 0.3.31, on one core of an AMD Zen 4 at n=1024, 2048 and 4096: with AVX-512 1.08× its
+rate in float32 and 1.00–1.02× in float64; with AVX2 1.03–1.06× and 1.13–1.22×; 1.3× for 35×700×2048. The microkernel
+alone, with panels from L2, reaches 0.97 of the bound. Packing takes 2 % of the time at n=2048.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
 BLOCKS_PER_THREAD = 6
-"""The fewest blocks of A per thread: one that is held up leaves at most a sixth of its part to wait for."""
+"""Minimum blocks of A per thread: the other threads wait for at most a sixth of the work of a delayed thread."""
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """The cut of the three loops: rows and columns of a tile, depth, rows of a block of A, columns of a slab of B."""
+    """Block sizes: rows and columns of a tile, depth along k, rows of a block of A, columns of a slab of B."""
 
     mr: int
     nr: int
@@ -59,13 +59,13 @@ class Blocking:
     mc: int
     nc: int
     columns: int
-    """The columns that a thread multiplies with a block of A: of the slab, or of all where threads work alone."""
-    alone: bool
-    """Whether each thread packs for itself what it multiplies: all rows of A are one block."""
+    """Columns of B that a thread multiplies by a block of A."""
+    separate: bool
+    """Whether each thread multiplies separately and packs its own operands, because all rows of A are one block."""
 
 
 def blocking(product: Product, itemsize: int, threads: int) -> Blocking:
-    """Return the blocks that the caches of this CPU hold, cut evenly so that none is left small."""
+    """Return block sizes that fit in the caches of this CPU, in equal parts so that no block is small."""
     mr, nr = tile_shape(itemsize)
     kc = panel_depth(product.k, nr, itemsize)
     mc_in_cache = cache_bytes(2) // 2 // (kc * itemsize)
@@ -73,22 +73,22 @@ def blocking(product: Product, itemsize: int, threads: int) -> Blocking:
     many = product.batch >= BLOCKS_PER_THREAD * threads
     if product.m <= mc_in_cache and (many or panels >= BLOCKS_PER_THREAD * threads):
         columns = panels if many else panels // threads
-        return Blocking(mr, nr, kc, even(product.m, product.m, mr), nr, columns * nr, alone=True)
+        return Blocking(mr, nr, kc, even(product.m, product.m, mr), nr, columns * nr, separate=True)
     fair = product.m // (BLOCKS_PER_THREAD * threads)
     mc = even(product.m, min(mc_in_cache, max(mr, fair)), mr)
     nc = even(product.n, cache_bytes(3) // 2 // (kc * itemsize), nr)
     shares = -(-BLOCKS_PER_THREAD * threads // -(-product.m // mc))
-    return Blocking(mr, nr, kc, mc, nc, even(nc, -(-nc // shares), nr), alone=False)
+    return Blocking(mr, nr, kc, mc, nc, even(nc, -(-nc // shares), nr), separate=False)
 
 
 def panel_depth(k: int, nr: int, itemsize: int) -> int:
-    """Return the equal parts of k in which a panel of NR elements wide streams from L2, or lies in a larger L1."""
+    """Return the depth of panels with NR columns, equal parts of k: a panel fits in L1 or in a tenth of L2."""
     deepest = max(cache_bytes(1), cache_bytes(2) // 10) // (nr * itemsize)
     return min(k, even(k, deepest, lanes(itemsize)))
 
 
 def whole_lines(rows: int, columns: int, dtype: Any) -> Any:
-    """Return an array of that many rows, of so many columns or a few more, each of which begins with a cache line."""
+    """Return an array of `rows` rows and at least `columns` columns, with rows aligned to cache lines."""
     per_line = LINE_BYTES // np.dtype(dtype).itemsize
     columns = even(columns, columns, per_line)
     memory = np.empty(rows * columns + per_line, dtype)
@@ -100,7 +100,7 @@ def whole_lines(rows: int, columns: int, dtype: Any) -> Any:
 def copy_part(
     source: Any, first: int, stride: int, target: Any, place: int, spacing: int, rows: int, columns: int
 ) -> None:
-    """Copy rows which are `stride` apart in the source and `spacing` apart in the target."""
+    """Copy rows that are `stride` elements apart in the source to rows `spacing` elements apart in the target."""
     for y in range(rows):
         for x in range(columns):
             target[place + y * spacing + x] = source[first + y * stride + x]
@@ -111,10 +111,10 @@ def multiply_block(
     packed_a: Any, packed_b: Any, first_b: int, c: Any, scratch: Any, n: int, first: int, rows: int, columns: int,
     depth: int, begins: bool, later: Any, ahead: int, ahead_shift: int, ahead_step: int,
 ) -> None:  # fmt: skip
-    """Add a block of A times panels of B to C, tile by tile; tiles that stick out of C go by way of `scratch`.
+    """Add a block of A times panels of B to C, tile by tile; tiles that exceed C are computed in `scratch` and copied.
 
-    While a panel is multiplied, the next one is brought nearer: step d of tile i asks for `later` at
-    ahead + i·ahead_shift + d·ahead_step, where `ahead` moves on by as much as the panel.
+    While a panel is multiplied, the next one is prefetched: step d of tile i prefetches `later` at
+    ahead + i·ahead_shift + d·ahead_step, where `ahead` advances with the panel.
     """
     mr, nr = tile_rows(c), tile_columns(c)
     for j in range(0, columns, nr):
@@ -141,7 +141,7 @@ def multiply_block(
 
 @compiled
 def pack_block(a: Any, first: int, k: int, rows: int, depth: int, packed: Any) -> None:
-    """Pack a block of A as panels of MR rows, or of half as many where no more are left."""
+    """Pack a block of A into panels of MR rows (MR/2 if at most as many are left)."""
     mr = tile_rows(a)
     for i in range(0, rows, mr):
         height = min(mr, rows - i)
@@ -153,7 +153,7 @@ def multiply_together(
     a: Any, b: Any, c: Any, m: int, n: int, k: int, kc: int, mc: int, nc: int, share: int,
     packed_a: Any, packed_b: Any, scratch: Any, counter: Any,
 ) -> None:  # fmt: skip
-    """Multiply matrix after matrix, all threads at each."""
+    """Multiply the matrices one after the other, each by all threads."""
     mr, nr = tile_rows(c), tile_columns(c)
     threads = len(packed_a)
     blocks = (m + mc - 1) // mc
@@ -186,11 +186,11 @@ def multiply_together(
 
 
 @parallel
-def multiply_alone(
+def multiply_separately(
     a: Any, b: Any, c: Any, m: int, n: int, k: int, kc: int, mc: int, nc: int, share: int,
     packed_a: Any, packed_b: Any, scratch: Any, counter: Any,
 ) -> None:  # fmt: skip
-    """Multiply one matrix, or `share` of its columns, at a time in each thread; all rows of A are one block."""
+    """Multiply one matrix per thread at a time, or `share` of its columns; all rows of A are one block."""
     mr, nr = tile_rows(c), tile_columns(c)
     part = nr * mr // m + 1
     shares = (n + share - 1) // share
@@ -214,7 +214,7 @@ def multiply_alone(
 
 
 class FmaMultiplier:
-    """The kernel for one product and type, with its buffers."""
+    """Matrix product for one shape and type, with its buffers."""
 
     def __init__(self, product: Product, dtype: Any, threads: int) -> None:
         itemsize = np.dtype(dtype).itemsize
@@ -229,9 +229,9 @@ class FmaMultiplier:
             self.arguments += (rows, piece, transposed, threads, counter)
         else:
             packed_a = whole_lines(threads, cut.mc * cut.kc + lanes(itemsize), dtype)
-            packed_b = whole_lines(threads if cut.alone else 1, cut.nc * cut.kc, dtype)
+            packed_b = whole_lines(threads if cut.separate else 1, cut.nc * cut.kc, dtype)
             scratch = whole_lines(threads, cut.mr * cut.nr, dtype)
-            self.kernel = multiply_alone if cut.alone else multiply_together
+            self.kernel = multiply_separately if cut.separate else multiply_together
             self.arguments += (cut.kc, cut.mc, cut.nc, cut.columns, packed_a, packed_b, scratch, counter)
 
     def __call__(self, a: Any, b: Any, c: Any) -> None:
@@ -240,7 +240,7 @@ class FmaMultiplier:
 
 
 def prepare(point: Point) -> Task:
-    """Prepare random normal matrices, which the kernel above multiplies on all threads."""
+    """Return the task of multiplying random normal matrices by `FmaMultiplier` on all threads."""
 
     def multiplier(product: Product, dtype: Any) -> FmaMultiplier:
         return FmaMultiplier(product, dtype, thread_count())

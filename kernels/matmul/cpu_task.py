@@ -17,7 +17,7 @@ from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
 
 Multiply = Callable[[Any, Any, Any], object]
-"""Writes A·B into C, for contiguous arrays A (batch, m, k), B (batch, k, n) and C (batch, m, n)."""
+"""Function that writes A·B to C, for contiguous arrays A (batch, m, k), B (batch, k, n) and C (batch, m, n)."""
 
 
 def cpu_task(point: Point, multiplier: Callable[[Product, Any], Multiply]) -> Task:

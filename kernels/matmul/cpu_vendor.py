@@ -1,7 +1,7 @@
 """C = A·B by the BLAS library of NumPy, on all cores: OpenBLAS in its wheels, MKL or Accelerate elsewhere.
 
-Bound: 2n³ floating-point operations by the FMA units; `peak-arith` measures that bound beside it. Memory is no bound:
-with blocks in the caches, each element is fetched a few times only.
+Bound: 2n³ FLOP in the FMA units; `peak-arith` measures this bound in the same run. Memory is not the bound: with
+blocking for the caches, each element is fetched only a few times.
 
 Measured share of the bound at n=2048 on two cores of an AMD Zen 3: 0.90 in float32, 0.81 in float64 (OpenBLAS 0.3.31).
 """
@@ -16,12 +16,12 @@ from accelbench.kernels.matmul import onednn
 from accelbench.kernels.matmul.cpu_task import cpu_task
 from accelbench.kernels.matmul.narrow_task import NARROW
 from accelbench.profiling.benchmark import Task
-from accelbench.profiling.machine.held_back import BLAS
+from accelbench.profiling.machine.limiting_settings import BLAS
 from accelbench.profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:
-    """Prepare random matrices, which `numpy.matmul` multiplies, or oneDNN where NumPy has no such type."""
+    """Return the task of multiplying random matrices by `numpy.matmul`, or by oneDNN for types that NumPy lacks."""
     if point["dtype"] in NARROW:
         return onednn.prepare(point)
     task = cpu_task(point, lambda _product, _dtype: lambda a, b, c: np.matmul(a, b, out=c))

@@ -1,8 +1,8 @@
 """Products of int8 and fp8 by NVIDIA's cuBLASLt, through ctypes.
 
-Numbers are those of library_types.h, cublas_api.h and cublasLt.h of CUDA 12.9, each beside its name. cuBLASLt is
-column-major and wants both types with the first matrix transposed and the second not ("TN", cuBLAS manual,
-cublasLtMatmul): a row-major product with B stored by columns is that, as Cᵀ = Bᵀ·Aᵀ.
+Enumerators are from library_types.h, cublas_api.h and cublasLt.h of CUDA 12.9, with their names. cuBLASLt is
+column-major and requires the first matrix transposed and the second one not for both types ("TN", cuBLAS manual,
+cublasLtMatmul). A row-major product with B stored by columns has this form: Cᵀ = Bᵀ·Aᵀ.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB = 3, 4
 CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 5, 6
 CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1
 WORKSPACE = 32 << 20
-"""The bytes that the cuBLAS manual gives Hopper and later (cublasSetWorkspace), and no fewer for other cards."""
+"""Workspace size in bytes: recommended by the cuBLAS manual for Hopper and later (cublasSetWorkspace)."""
 
 
 @dataclass(frozen=True)
 class CublasLtTypes:
-    """The numbers by which cuBLASLt is asked for a type."""
+    """Enumerators of a type for cuBLASLt."""
 
     data_type: int
     result_type: int
@@ -43,7 +43,7 @@ class CublasLtTypes:
 ARITHMETIC = {
     # CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I, CUDA_R_32I
     "int8": CublasLtTypes(3, 10, 72, 10, c_int32),
-    # CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F; sums in full precision, not the "fast" ones
+    # CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F; without "fast accumulation"
     "fp8": CublasLtTypes(28, 14, 68, 0, c_float),
 }
 
@@ -67,7 +67,7 @@ class HeuristicResult(ctypes.Structure):
 
 
 class Library:
-    """The functions of cuBLASLt, which raise RuntimeError with the library's own name of what went wrong."""
+    """Functions of cuBLASLt; errors are raised as RuntimeError with the name of the status."""
 
     def __init__(self, path: str) -> None:
         self._functions = ctypes.CDLL(path)
@@ -88,7 +88,7 @@ class Library:
         """Return a new handle or descriptor, `cublasLt<kind>Create`, which is destroyed with its owner."""
         made = c_void_p()
         self.call(f"{kind}Create", byref(made), *args)
-        # Not at the end of the process, where the device may be gone before.
+        # Not at interpreter exit, when the CUDA context may already be destroyed.
         weakref.finalize(owner, self.call, f"{kind}Destroy", made).atexit = False
         return made
 
@@ -113,10 +113,10 @@ class Multiplication:
         self.second = self._layout(how.data_type, k, m, batch)
         self.result = self._layout(how.result_type, n, m, batch)
         self.algorithm = Algorithm()
-        """The algorithm, which cannot be run before `choose` has filled it."""
+        """Algorithm, set by `choose`, which must be called before `enqueue`."""
 
     def choose(self, handle: c_void_p) -> bool:
-        """Ask the heuristic for the device of the handle; False where cuBLASLt has no algorithm for it."""
+        """Select the algorithm for the device of the handle by the heuristic; return False if there is none."""
         preference = self.lt.create(self, "MatmulPreference")
         self.lt.set("MatmulPreference", preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, c_uint64(WORKSPACE))
         found, count = HeuristicResult(), c_int(0)
@@ -133,7 +133,7 @@ class Multiplication:
         return True
 
     def enqueue(self, handle: c_void_p, a: int, b: int, c: int, workspace: int, stream: int) -> None:
-        """Enqueue C = A·B on a stream, by the addresses of the matrices, B by columns, and of `WORKSPACE` bytes."""
+        """Enqueue C = A·B on a stream, given the addresses of the matrices (B by columns) and of the workspace."""
         self.lt.call(
             "Matmul", handle, self.operation, byref(self.scalar(1)), c_void_p(b), self.first, c_void_p(a), self.second,
             byref(self.scalar(0)), c_void_p(c), self.result, c_void_p(c), self.result,
@@ -141,7 +141,7 @@ class Multiplication:
         )  # fmt: skip
 
     def _layout(self, data_type: int, rows: int, columns: int, batch: int) -> c_void_p:
-        """Return the layout of column-major matrices without gaps, one after the other in a batch."""
+        """Return the layout descriptor of contiguous column-major matrices, consecutive in a batch."""
         sizes = c_uint64(rows), c_uint64(columns), c_int64(rows)
         layout = self.lt.create(self, "MatrixLayout", data_type, *sizes)
         self.lt.set("MatrixLayout", layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, c_int32(batch))
@@ -155,7 +155,7 @@ def _library() -> Library:
 
 
 def bind(operands: MatmulOperands) -> Callable[[int], None]:
-    """Return the function that enqueues the product on a stream; Skip where cuBLASLt has no algorithm for it here."""
+    """Return `run(stream)`, which enqueues the product; Skip if cuBLASLt has no algorithm for it on this device."""
     lt, sizes = _library(), operands.padded
     product = Multiplication(lt, operands.dtype, sizes.m, sizes.n, sizes.k, sizes.batch)
     handle = lt.create(product, "")

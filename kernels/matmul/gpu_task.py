@@ -29,32 +29,32 @@ from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
 
 ALIGNMENT = 16
-"""Bytes that each row starts at a multiple of, as with `cudaMallocPitch`: the widest load of a thread and the bulk
-copy engine require it. Every implementation gets the same matrices."""
+"""Alignment of rows in bytes, as with `cudaMallocPitch`: required by 16-byte loads and by the bulk copy engine (TMA).
+Every implementation gets the same matrices."""
 
 
 @dataclass(frozen=True)
 class MatmulOperands:
-    """The matrices of a product in device memory, contiguous CuPy arrays (`.data.ptr` is the address).
+    """Matrices of a product in device memory: contiguous CuPy arrays (`.data.ptr` is the address).
 
-    Every size is rounded up to whole multiples of 16 bytes of A's and B's elements; the padding of A and B is zero, and
-    the padding of C is ignored. So a kernel may multiply the rounded sizes.
+    Every size is padded to a multiple of 16 bytes of A's and B's elements. The padding of A and B is zero, and that of
+    C is ignored, so that a kernel may multiply the padded sizes.
     """
 
     product: Product
     dtype: str
     a: Any
-    """(batch, m′, k′), as `FORMATS[dtype].storage`."""
+    """Array of shape (batch, m′, k′) and type `FORMATS[dtype].storage`; m′, n′ and k′ are the padded sizes."""
     b: Any
-    """(batch, k′, n′); by columns (batch, n′, k′), the layout that fp8 and int8 tensor cores require."""
+    """Array of shape (batch, k′, n′); (batch, n′, k′) if stored by columns, as fp8 and int8 tensor cores require."""
     c: Any
-    """(batch, m′, n′), of the type `FORMATS[dtype].result`."""
+    """Array of shape (batch, m′, n′) and type `FORMATS[dtype].result`."""
     workspace: Any
-    """Workspace of the requested size, such as for partial sums; poisoned like C before a check."""
+    """Workspace of the requested size, for example for partial sums; poisoned like C before a check."""
 
     @property
     def padded(self) -> Product:
-        """The product of the padded sizes."""
+        """Product with the padded sizes."""
         batch, m, k = self.a.shape
         return Product(m, self.c.shape[2], k, batch)
 
@@ -74,8 +74,8 @@ def gpu_task(
     returns.
 
     `unit_kind` becomes `Work.unit_kind`. `workspace` returns the bytes that a product of padded sizes needs in addition
-    to the matrices. Skip if both need more than half of the free device memory. The caller requires units that the
-    device may lack before this call allocates.
+    to the matrices. Skip if both need more than half of the free device memory. The caller checks the required compute
+    capability before this call allocates memory.
     """
     cupy = cupy_library()
     product, dtype = Product.of(point), str(point["dtype"])
@@ -88,11 +88,11 @@ def gpu_task(
     a = cupy.empty((product.batch, m, k), stored)
     b = cupy.empty((product.batch, n, k) if b_by_columns else (product.batch, k, n), stored)
     c = cupy.empty((product.batch, m, n), result)
-    beside = cupy.empty(workspace(padded), "uint8")
-    run_on = bind(MatmulOperands(product, dtype, a, b, c, beside))
+    work_memory = cupy.empty(workspace(padded), "uint8")
+    run_on = bind(MatmulOperands(product, dtype, a, b, c, work_memory))
 
     def load() -> tuple[Any, Any]:
-        """Draw A and B, and return them without the padding that the device's have."""
+        """Write random A and B to the device, and return them without padding."""
         used_b = (product.n, product.k) if b_by_columns else (product.k, product.n)
         host_a = _draw_padded(rng, a.shape, dtype, product.m, product.k)
         host_b = _draw_padded(rng, b.shape, dtype, *used_b)
@@ -108,8 +108,8 @@ def gpu_task(
 
     def verify() -> Verification:
         host_a, host_b = loaded.pop() if loaded else load()
-        for array in (c, beside):
-            if array.nbytes:  # CUDA need not accept the address of nothing
+        for array in (c, work_memory):
+            if array.nbytes:  # an empty array may have no valid address
                 array.data.memset(poison_byte(kind.result), array.nbytes)
         synchronize()
         run()

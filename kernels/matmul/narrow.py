@@ -1,11 +1,11 @@
-"""C = A·B on the CPU for a B of few columns: dot products along the rows of A.
+"""C = A·B on the CPU for B with few columns: dot products along the rows of A.
 
-Bound: memory, through which A passes once for 2·n operations per element. A tile of C as wide as two vectors would be
-mostly empty, so vectors lie along k instead: rows of A are read as they are, columns of B from a transposed copy, a
-piece of which stays in the L1 cache while all rows of a block pass by.
+Bound: memory; A is read once, for 2·n FLOP per element. A tile of C two vectors wide would be mostly empty, so vectors
+run along k instead: rows of A are read in place, columns of B from a transposed copy, of which a piece stays in L1
+while all rows of a block are multiplied.
 
-Measured against OpenBLAS 0.3.31 on one core of an AMD Zen 4, 7680×n×2560: for n=1 0.97 of its rate in float32 and 1.15
-in float64, for n=3 twice its rate.
+Measured, compared with OpenBLAS 0.3.31 on one core of an AMD Zen 4, 7680×n×2560: 0.97× in float32 and 1.15× in float64
+for n=1; 2× for n=3.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from accelbench.kernels.lib.cpu.simd import add_lanes, fma, lanes_of, load, spla
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next
 
 TOGETHER = 4
-"""Dot products that share one factor and are summed at once: of a row of A with four columns of B, so that each vector
-of A is used four times, or of a column of B with four rows of A, which then come from memory side by side."""
+"""Dot products computed at the same time with one shared operand: a row of A with four columns of B, so that each
+vector of A is used four times, or a column of B with four rows of A, which are then read from memory concurrently."""
 
 
 @compiled
 def dot(a: Any, at_a: int, b: Any, at_b: int, depth: int) -> Any:
-    """Return Σ a·b of `depth` elements, in four independent sums."""
+    """Return Σ a·b of `depth` elements, computed by four independent sums."""
     lanes = lanes_of(a)
     s0 = s1 = s2 = s3 = splat(a.dtype.type(0))
     whole = depth // (4 * lanes) * (4 * lanes)
@@ -84,9 +84,9 @@ def dots_of_rows(
 def multiply_narrow(
     a: Any, b: Any, c: Any, m: int, n: int, k: int, rows: int, piece: int, transposed: Any, threads: int, counter: Any
 ) -> None:
-    """Do C = A·B of flat arrays for n ≥ 1, best few; a thread takes `rows` rows at a time, `piece` elements of each.
+    """Compute C = A·B of flat arrays, fast for small n; a thread takes `rows` rows at a time, `piece` elements of each.
 
-    `transposed` is as large as B.
+    `transposed` is a buffer of the size of B.
     """
     batch = len(c) // (m * n)
     pieces = (k + piece - 1) // piece

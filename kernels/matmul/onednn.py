@@ -1,7 +1,7 @@
-"""C = A·B of bfloat16 and int8 by oneDNN, through PyTorch: the vendor's library for types that NumPy's BLAS lacks.
+"""C = A·B of bfloat16 and int8 by oneDNN, through PyTorch, for types that NumPy's BLAS lacks.
 
-OpenBLAS in NumPy's wheels (0.3.31) exports no product of bfloat16 or int8. PyTorch's `mm` on bfloat16 rounds to
-bfloat16, and `_int_mm` sums int8 into int32, just as our own kernel does.
+OpenBLAS in NumPy's wheels (0.3.31) exports no product of bfloat16 or int8. Like `cpu_dots`, PyTorch's `mm` rounds the
+result of bfloat16 to bfloat16, and `_int_mm` sums int8 into int32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from accelbench.kernels.matmul.cpu_task import Multiply
 from accelbench.kernels.matmul.narrow_task import narrow_task
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.profiling.benchmark import Skip, Task
-from accelbench.profiling.machine.held_back import ONEDNN
+from accelbench.profiling.machine.limiting_settings import ONEDNN
+from accelbench.profiling.machine.packages import install_extra
 from accelbench.profiling.records.point import Point
 
 
@@ -43,7 +44,7 @@ def onednn(_product: Product, dtype: str) -> Multiply:
 
 
 def prepare(point: Point) -> Task:
-    """Prepare random matrices, which oneDNN multiplies; Skip without PyTorch, which brings it."""
+    """Return the task of multiplying random matrices by oneDNN; Skip without PyTorch, which contains it."""
     if find_spec("torch") is None:
-        raise Skip(f"NumPy's BLAS does not multiply {point['dtype']}, and PyTorch, whose oneDNN does, is not installed")
+        raise Skip(f"NumPy's BLAS has no {point['dtype']}, and oneDNN needs PyTorch: {install_extra('torch')}")
     return replace(narrow_task(point, onednn), library=ONEDNN)

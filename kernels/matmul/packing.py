@@ -1,7 +1,7 @@
 """Packing of A and B into the order in which the microkernel reads them.
 
-Bound: memory, which each element leaves and enters once. B is copied by whole vectors. A is transposed on its way:
-squares of as many rows as a vector has elements, log2 of that many passes of shuffles for each vector.
+Bound: memory; each element is read and written once. B is copied by vectors. A is transposed in squares of w×w elements
+for vectors of w elements, with log2(w) shuffles per vector.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from accelbench.kernels.lib.cpu.simd import (
 from accelbench.kernels.lib.cpu.threads import compiled
 
 NARROW = types.uint8, types.uint16
-"""The bits of numbers of which several make a word."""
+"""Types that store narrow numbers, several of which form a word."""
 
 
 def _fits(source: types.Type, target: types.Type) -> bool:
-    """Return whether elements of the target can be read from the source: the same, or words of narrower numbers."""
+    """Return whether the source has the type of the target, or narrow numbers that form its words."""
     same = is_flat(source) and source == target
     return same or (is_flat(source, NARROW) and is_flat(target, WORDS))
 
 
 def _interleaved(builder: Any, vectors: list[Any]) -> list[Any]:
-    """Return vectors 2i and 2i+1 that hold the elements of vectors i and i + count/2 in turns."""
+    """Return vectors of which 2i and 2i + 1 contain the interleaved elements of vectors i and i + count/2."""
     count = len(vectors)
     results = []
     for i in range(count // 2):
@@ -53,10 +53,10 @@ def _interleaved(builder: Any, vectors: list[Any]) -> list[Any]:
 def transpose(
     typing: Any, source: Any, start: Any, stride: Any, last: Any, target: Any, first: Any, spacing: Any
 ) -> Any:
-    """Write the columns of a square of `lanes_of(target)` rows as vectors, `spacing` apart from target[first] on.
+    """Write the columns of a square of `lanes_of(target)` rows as vectors to target[first:], `spacing` elements apart.
 
     Row i of the square begins at source[start + min(i, last)·stride]. An element of the target may be a word of
-    several numbers of the source. The vectors are written in order, so that where they overlap the later one stays.
+    several numbers of the source. The vectors are written in order; later ones overwrite earlier ones if they overlap.
     """
     if not (_fits(source, target) and index_arguments(start, stride, last, first, spacing)):
         return None
@@ -85,7 +85,7 @@ def transpose(
 
 @intrinsic
 def element_at(typing: Any, source: Any, index: Any, target: Any) -> Any:
-    """Return the element of the target's type whose bits begin at source[index], as `transpose` reads it."""
+    """Return the element of the target's type that starts at source[index], as `transpose` reads it."""
     if not (_fits(source, target) and index_arguments(index)):
         return None
 
@@ -98,12 +98,12 @@ def element_at(typing: Any, source: Any, index: Any, target: Any) -> Any:
 
 @compiled
 def pack_a(a: Any, first: int, k: int, rows: int, depth: int, packed: Any, target: int, height: int) -> None:
-    """Pack `rows` ≤ `height` rows as columns of `height` elements; what lies in the rows beyond is not used.
+    """Pack `rows` ≤ `height` rows of A as columns of `height` elements; additional rows have unspecified contents.
 
-    An element of the panel is one of A, or a word of several; `first` and `k` count those of A.
+    An element of the panel is an element of A or a word of several; `first` and `k` are in elements of A.
 
-    A column ends within a vector, which is written whole: the next column covers what is too much, so the last vector
-    of a column goes first. Past the panel up to a vector is written.
+    Only complete vectors are written. The last vector of a column may extend into the next column, so it is written
+    first and then overwritten. Up to one vector is written after the end of the panel.
     """
     lanes, group = lanes_of(packed), packed.itemsize // a.itemsize
     whole = depth // lanes * lanes
@@ -119,7 +119,7 @@ def pack_a(a: Any, first: int, k: int, rows: int, depth: int, packed: Any, targe
 
 @compiled
 def pack_b(b: Any, packed: Any, target: int, n: int, source: int, depth: int) -> None:
-    """Pack a panel of B as rows of NR elements; what lies in the columns beyond the matrix is not used."""
+    """Pack a panel of B as rows of NR elements; columns beyond the matrix have unspecified contents."""
     nr, lanes = tile_columns(packed), lanes_of(packed)
     for _ in range(depth):
         if source + nr <= len(b):

@@ -1,4 +1,4 @@
-"""Sizes of matrix products, and the shapes of deep learning."""
+"""Sizes of matrix products, and published shapes of deep learning."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SHAPES = {
     "192x512x512x64": f"{BERT}; the base model's attention scores, 16 sequences of 512 tokens by 12 heads",
     "192x512x64x512": f"{BERT}; the base model's attention times values, 16 sequences of 512 tokens by 12 heads",
 }
-"""Shape, as `Product.parse` reads it → where it is published and what it computes."""
+"""Source and meaning of each shape, by its text as parsed by `Product.parse`."""
 CPU_SHAPES = ("35x700x2048", "7680x1x2560", "7680x64x2560", "4096x1024x1024", "192x512x512x64")
-"""The shapes that a CPU measures unless asked for others: each kind once, under 10 GFLOP."""
+"""Default shapes on CPUs: one of each kind, below 10 GFLOP."""
 
 
 @dataclass(frozen=True)
 class Product:
-    """C = A·B, A m×k, B k×n, C m×n; `batch` such products, of matrices that follow each other in memory."""
+    """Sizes of C = A·B with A m×k, B k×n, C m×n; `batch` products of consecutive matrices."""
 
     m: int
     n: int
@@ -38,15 +38,15 @@ class Product:
 
     @classmethod
     def parse(cls, shape: str) -> Product:
-        """Read `m×n×k` or `batch×m×n×k`, written with the letter x; ValueError for anything else."""
+        """Return the product of a shape "MxNxK" or "BATCHxMxNxK"; raise ValueError for any other text."""
         if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*){2,3}", shape):
-            raise ValueError(f"{shape!r} is no shape: m x n x k or batch x m x n x k, such as 5124x700x2048")
+            raise ValueError(f"{shape!r} is not a shape: expected MxNxK or BATCHxMxNxK, such as 5124x700x2048")
         *batch, m, n, k = (int(size) for size in shape.split("x"))
         return cls(m, n, k, *batch)
 
     @classmethod
     def of(cls, point: Point) -> Product:
-        """Return the product that a point of `matmul` (axis n) or `gemm` (axis shape) asks for."""
+        """Return the product of a point of `matmul` (axis n) or `gemm` (axis shape)."""
         if "shape" in point.params:
             return cls.parse(str(point["shape"]))
         n = int(point["n"])
@@ -54,10 +54,13 @@ class Product:
 
     @property
     def flops(self) -> int:
-        """A multiplication and an addition for each of the k products that an element of C sums."""
+        """FLOP: a multiplication and an addition for each of the k terms of every element of C."""
         return 2 * self.batch * self.m * self.n * self.k
 
     def bytes(self, item: int, result: int | None = None) -> int:
-        """Return the bytes of A and B read once, `item` an element, and C written once, `result` (`item` if None)."""
+        """Return the bytes of A and B read once and C written once.
+
+        `item` is the element size of A and B in bytes, `result` the element size of C (default: `item`).
+        """
         read = self.m * self.k + self.k * self.n
         return self.batch * (read * item + self.m * self.n * (item if result is None else result))

@@ -1,7 +1,7 @@
 """Tensor maps: descriptors of a matrix in device memory for Hopper's bulk copy engine (TMA).
 
-Made by the driver's cuTensorMapEncodeTiled through ctypes, into memory aligned as it demands: the object that
-cuda.bindings would have it write into is not.
+They are created by the driver function cuTensorMapEncodeTiled through ctypes, in memory with the required alignment,
+which the object of cuda.bindings lacks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TENSOR_MAP = np.dtype("V128")
 ALIGNMENT = 128
 BYTES = 2
 SWIZZLE_BYTES = 128
-"""The bytes of a row of a box: the widest that the 128-byte swizzle takes."""
+"""Bytes of a row of a box: the maximum with the 128-byte swizzle."""
 
 # cuda.h: CUtensorMapDataType, -Interleave, -Swizzle, -L2promotion, -FloatOOBfill
 UINT16 = 1
@@ -29,10 +29,11 @@ ZEROS_OUTSIDE = 0
 
 
 def tensor_map(address: int, shape: tuple[int, int, int], rows: int, driver: str = LIBCUDA) -> Any:
-    """Return the map of a contiguous (batch, rows, columns) array of 2-byte elements, for boxes of `rows` × 64.
+    """Return the tensor map of a contiguous array of 2-byte elements and shape `shape`, for boxes of `rows` × 64.
 
-    The result is an array of one element, which CuPy passes to a kernel by value. The columns must be a multiple of 8,
-    so that rows start at multiples of 16 bytes. RuntimeError if the driver refuses.
+    The shape is (batch, rows, columns). The result is an array of one element, which CuPy passes to a kernel by value.
+    The number of columns must be a multiple of 8, so that rows are aligned to 16 bytes. Raise RuntimeError if the
+    driver reports an error.
     """
     room = np.zeros(TENSOR_MAP.itemsize + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT

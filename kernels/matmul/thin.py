@@ -1,11 +1,11 @@
-"""C = A·B for a C of few columns or rows, for Numba-CUDA: a matrix times a vector or a few vectors.
+"""C = A·B for C with few columns or rows, for Numba-CUDA: a matrix times one or a few vectors.
 
-Bound: device memory. The large matrix, A where C has few columns and B where it has few rows, passes once through the
-registers, 16 bytes per access of a thread and neighbouring ones in neighbouring threads; for each element of it that
-is 2 operations per column (or row) of C. The small matrix is read again by every block, out of the caches.
+Bound: device memory. The large matrix (A if C has few columns, B if it has few rows) is read once, with coalesced
+accesses of 16 bytes, for 2 FLOP per element and column (or row) of C. Every block reads the small matrix again, from
+the caches.
 
-Both kernels have the signature and the grid of `tiled`: (tiles, parts of k, matrices of the batch), and leave the sums
-of each part of k, `each` slices of it.
+Both kernels have the signature and the grid of `tiled`, (tiles, parts of k, matrices of the batch), and write the sums
+of each part of k, of `each` slices.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ WARP = 32
 WARPS = 4
 THREADS = WARPS * WARP
 MOST = 16
-"""Columns or rows of C up to which memory bounds the product: 8 operations per byte of float32."""
+"""Largest number of columns or rows of C for which these kernels are used: 8 FLOP per byte of float32."""
 HELD_BYTES = 256
-"""Sums of one thread: 64 registers, a quarter of what it may have, so that as much is left for what it reads."""
+"""Bytes of the sums of one thread: 64 registers, a quarter of its maximum, which leaves registers for loads."""
 MOST_ROWS = 8
-"""Rows of A that a warp reads together: 128 bytes under way per thread."""
+"""Maximum rows of A that a warp reads at the same time: 128 bytes in flight per thread."""
 
 
 def blocks_at_once(size: int) -> int:
-    """Return the blocks of so many columns or rows on a multiprocessor: 168 registers a thread suffice for three."""
+    """Return the resident blocks per multiprocessor for `size` columns or rows; three leave a thread 168 registers."""
     return 3 if size < MOST else 2
 
 
 def rows_of_a_warp(real: Any, columns: int) -> int:
-    """Return the rows of C that a warp computes where C has at most so many columns, a power of two."""
+    """Return the rows of C that a warp computes if C has at most `columns` columns, a power of two."""
     return min(MOST_ROWS, HELD_BYTES * 8 // int(real.bitwidth) // columns)
 
 
 def define_few_columns(real: Any, columns: int) -> Callable[..., None]:
-    """Return `multiply(a, b, c, m, n, k, each)` for n ≤ `columns`, a power of two: a warp multiplies rows of A by B.
+    """Return `multiply(a, b, c, m, n, k, each)` for n ≤ `columns`, a power of two: each warp multiplies rows of A by B.
 
-    A slice is what a warp's lanes read of a row at a time. The sums of the lanes are added in shared memory,
-    `at_once` of each lane at a time, by a lane each.
+    A slice is the part of a row that the lanes of a warp read in one access. The sums of the lanes are added in shared
+    memory, `at_once` sums of each lane at a time, each by one lane.
     """
     wide = lanes(real)
     rows, groups = rows_of_a_warp(real, columns), columns // wide
     depth, mine, held_a = WARP * wide, rows * columns, rows * wide
     at_once = min(16, mine)
-    pitch = at_once + 1  # so that the lanes' sums lie in different banks
+    pitch = at_once + 1  # avoids bank conflicts between the sums of different lanes
     per_warp = WARP * pitch
     all_warps = WARPS * per_warp
 
@@ -63,7 +63,7 @@ def define_few_columns(real: Any, columns: int) -> Callable[..., None]:
 
     @cuda.jit(device=True)
     def add_row(s: int, where: Any) -> None:
-        """Add the products of the column s of A that the thread holds and a row of B."""
+        """Add the products of column s of the thread's part of A and a row of B."""
         sums, held, b, place_b, n = where
         row = cuda.local.array(columns, real)
         for g in range(groups):
@@ -99,11 +99,11 @@ def define_few_columns(real: Any, columns: int) -> Callable[..., None]:
         for i in range(mine):
             sums[i] = real(0)
         begin = part_of_k * each * depth + lane * wide
-        end = min(k, (part_of_k + 1) * each * depth)
+        count = np.int32((min(k, (part_of_k + 1) * each * depth) - begin + depth - 1) // depth)
         for i in range(rows):
             places_a[i] = (matrix * m + min(first_row + i, m - 1)) * k + begin
         place_b = (matrix * k + begin) * n
-        for _at in range(begin, end, depth):
+        for _slice in range(count):
             for i in range(rows):
                 load_wide(held, i * wide, a, places_a[i])
                 places_a[i] += depth
@@ -116,10 +116,10 @@ def define_few_columns(real: Any, columns: int) -> Callable[..., None]:
 
 
 def define_few_rows(real: Any, rows: int) -> Callable[..., None]:
-    """Return `multiply(a, b, c, m, n, k, each)` for m ≤ `rows`, a power of two: lanes read rows of B side by side.
+    """Return `multiply(a, b, c, m, n, k, each)` for m ≤ `rows`, a power of two: lanes read adjacent parts of rows of B.
 
-    The warps of a block share the columns and take turns along k. A slice is what they read in one turn: 16 bytes of
-    rows of A for each warp. Their sums are added in shared memory, a row of C at a time.
+    The warps of a block compute the same columns for different parts of k. A slice is their part of one iteration: 16
+    bytes of each row of A per warp. The sums of the warps are added in shared memory, one row of C at a time.
     """
     wide = lanes(real)
     across, depth, mine, held_b = WARP * wide, WARPS * wide, rows * wide, wide * wide
@@ -127,7 +127,7 @@ def define_few_rows(real: Any, rows: int) -> Callable[..., None]:
 
     @cuda.jit(device=True)
     def add_row(i: int, where: Any) -> None:
-        """Add the products of 16 bytes of row i of A and the rows of B that the thread holds."""
+        """Add the products of 16 bytes of row i of A and the thread's part of rows of B."""
         sums, held, a, place_a, m, k = where
         row = cuda.local.array(wide, real)
         load_wide(row, 0, a, place_a + min(i, m - 1) * k)

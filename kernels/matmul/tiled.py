@@ -1,14 +1,14 @@
-"""C = A·B in tiles, for Numba-CUDA: a block computes a tile of C, each of its threads a rectangle of it in registers.
+"""C = A·B in tiles, for Numba-CUDA: a block computes a tile of C, each thread a part of it in registers.
 
-A slice, `depth` columns of A and rows of B, has two places in shared memory: while the threads multiply what is in one,
-the next slice is on its way from global memory into registers, and goes into the other place when they are done, with
-one barrier per slice. Both lie there as they do in global memory, so that every access is of 16 bytes. A thread reads
-its rows of A for as many k as those hold. No bounds are checked in the loop: the slice that is not whole comes first
-and is filled with zeros, and threads beyond the edge of C fetch its last row or column again.
+Bound: the FMA units (see `gpu_numba`). A slice, `depth` columns of A and rows of B, is double-buffered in shared
+memory: while the threads multiply one slice, the next one is loaded from global memory into registers, and is then
+stored to the other buffer, with one barrier per slice. Slices have the layout of global memory, so that all accesses
+are 16 bytes wide; a thread reads its rows of A for as many k as 16 bytes hold. The loop has no bounds checks: the
+incomplete slice is the first one and is padded with zeros, and threads beyond the edge of the matrices load the last
+row or column.
 
-A row of A's slice is followed by 16 bytes of nothing: 8 rows that threads of a warp read at a time, and 8 rows that
-they write, then begin in different banks. Tiles are walked in bands of 8 rows, so that the blocks running at a time
-share both A and B in L2.
+Each row of A's slice is padded by 16 bytes, so that the 8 rows that a warp reads or writes at a time start in different
+banks. Tiles are scheduled in bands of 8 rows, so that concurrent blocks share both A and B in L2.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from accelbench.kernels.lib.gpu.wide_access import ACCESS_BYTES, lanes, load_wid
 
 WARP = 32
 WARP_ROWS, WARP_COLUMNS = 8, 4
-"""Threads of a warp down and across its part of C, so that a warp reads few different 16 bytes of A and of B."""
+"""Arrangement of the threads of a warp over C, chosen so that a warp reads few distinct 16 bytes of A and of B."""
 BAND = 8
-"""Rows of tiles that are walked together."""
+"""Rows of tiles that are scheduled together."""
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """The part of C that a block computes, and that of each of its threads; a warp's are 8 down and 4 across."""
+    """Tile of C of a block, and part of each thread; the threads of a warp are arranged 8 down and 4 across."""
 
     rows: int
     columns: int
     rows_per_thread: int
     columns_per_thread: int
     blocks: int
-    """The blocks that a multiprocessor's registers hold: one computes while another waits at its barrier."""
+    """Resident blocks per multiprocessor, limited by registers: one computes while another waits at a barrier."""
     depth: int = 8
     """Columns of A and rows of B in one slice: 32 bytes of a float32 row of A, one memory sector."""
 
@@ -58,9 +58,9 @@ class Tiling:
 def define_tiled(real: Any, tiling: Tiling) -> Callable[..., None]:
     """Return `multiply(a, b, c, m, n, k, each)` on flat arrays, for a grid of (tiles, parts of k, matrices of a batch).
 
-    A part is `each` slices of k; c holds the sums of all parts: (parts, batch, m, n). The sizes per thread are powers
-    of two. A thread's rows are `threads_down` apart, its columns are groups of one access (`wide`), `step_across`
-    apart: neighbours read neighbouring rows and neighbouring 16 bytes.
+    A part is `each` slices of k; c contains the sums of all parts, with the shape (parts, batch, m, n). The sizes per
+    thread are powers of two. A thread's rows are `threads_down` apart; its columns are groups of 16 bytes (`wide`
+    elements), `step_across` apart, so that adjacent threads read adjacent rows and adjacent 16 bytes.
     """
     wide = lanes(real)
     depth, threads, rows, columns = tiling.depth, tiling.threads, tiling.rows, tiling.columns
@@ -70,7 +70,7 @@ def define_tiled(real: Any, tiling: Tiling) -> Callable[..., None]:
     warps_down = threads_down // WARP_ROWS
     pitch = depth + wide
     slice_a, slice_b = rows * pitch, depth * columns
-    # The second slice lies a power of two behind the first: one exclusive or leads from one to the other.
+    # The buffers are a power of two apart, so that an exclusive or switches between them.
     apart_a, apart_b = (1 << (size - 1).bit_length() for size in (slice_a, slice_b))
     both_a, both_b = apart_a + slice_a, apart_b + slice_b
     per_row_a, per_row_b = depth // wide, columns // wide
@@ -80,7 +80,7 @@ def define_tiled(real: Any, tiling: Tiling) -> Callable[..., None]:
 
     @cuda.jit(device=True)
     def add_row(s: int, where: Any) -> None:
-        """Add the products of column s of the thread's A, which it holds, and row s of its B."""
+        """Add the products of column s of the thread's part of A, in registers, and row s of its part of B."""
         sums, held, slices_b, at_b = where
         row = cuda.local.array(mine_across, real)
         for g in range(groups):
@@ -131,7 +131,7 @@ def define_tiled(real: Any, tiling: Tiling) -> Callable[..., None]:
         for i in range(mine):
             sums[i] = zero
 
-        # The tile that this block computes: down the first column of a band, then down the next.
+        # Tile of this block: in a band, tiles are numbered column by column.
         down, across = (m + rows - 1) // rows, (n + columns - 1) // columns
         band = cuda.blockIdx.x // (BAND * across)
         in_band = cuda.blockIdx.x - band * BAND * across
@@ -139,12 +139,12 @@ def define_tiled(real: Any, tiling: Tiling) -> Callable[..., None]:
         first_row = (band * BAND + in_band % height) * rows
         first_column = in_band // height * columns
 
-        # The place of this thread's part of C in the tile.
+        # Position of this thread's part of C in the tile.
         lane, warp = thread % WARP, thread // WARP
         y = warp % warps_down * WARP_ROWS + (lane >> 1 & 7)
         x = (warp // warps_down * WARP_COLUMNS + (lane & 1 | lane >> 3 & 2)) * wide
 
-        # The first slice of all k is the one that may be less than whole, `whole` columns of A; zeros fill it.
+        # The first slice of k may be incomplete: `whole` columns of A, padded with zeros.
         slices = (k + depth - 1) // depth
         first = part_of_k * each
         turns = np.int32(min(each, slices - first) - 1)
@@ -154,7 +154,7 @@ def define_tiled(real: Any, tiling: Tiling) -> Callable[..., None]:
             begin = whole + (first - 1) * depth
             whole = np.int64(depth)
 
-        # This thread fetches, for rows and columns beyond the matrix, the last ones, whose products are not stored.
+        # Instead of rows and columns beyond the matrix, the thread loads the last ones; their products are not stored.
         i_a, k_a = thread // per_row_a, thread % per_row_a * wide
         k_b, j_b = thread // per_row_b, thread % per_row_b * wide
         put_a, put_b = i_a * pitch + k_a, k_b * columns + j_b

@@ -1,19 +1,19 @@
-// C = A*B with the tensor cores of a warpgroup (wgmma) and the bulk copy engine (TMA), compute capability 9.0 alone:
-// gpu_wgmma.py describes it. half.cu and parts.cu come before it.
+// C = A*B on tensor cores by wgmma, with the bulk copy engine (TMA), for compute capability 9.0 only; see gpu_wgmma.py
+// for the design. Compiled after half.cu and parts.cu.
 
 typedef unsigned long long u64;
 
-constexpr int TILE_M = 128, TILE_N = 256, TILE_K = 64;  // what a block computes, and how deep a stage of A and B is
+constexpr int TILE_M = 128, TILE_N = 256, TILE_K = 64;  // tile of a block; depth of a stage
 constexpr int STAGES = 4;
-constexpr int CLUSTER = 2;                 // blocks below each other: both multiply by the same columns of B
+constexpr int CLUSTER = 2;                 // blocks, one below the other, with the same columns of B
 constexpr int CONSUMERS = 2;               // warpgroups that multiply, 64 rows of the tile each
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int MMA_M = 64, MMA_K = 16, SUMS = MMA_M * TILE_N / 128;
-constexpr int GROUP = 8;                   // rows of clusters that are walked together: they share A and B in L2
+constexpr int GROUP = 8;                   // rows of clusters scheduled together: they share A and B in L2
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;  // 40 + 2 * 232 <= 65536 / 128
 
-// Shared memory is in panels 128 bytes wide, 64 elements, with the 128-byte swizzle: the 16-byte chunk c of row r lies
-// at c ^ (r % 8). 8 such rows are one pattern of 1024 bytes, and all panels start at multiples of that.
+// Shared memory consists of panels 128 bytes (64 elements) wide with the 128-byte swizzle: the 16-byte chunk c of row r
+// is at position c ^ (r % 8). The pattern repeats after 8 rows, 1024 bytes, to which all panels are aligned.
 constexpr int PANEL = 64, PATTERN = 1024;
 constexpr int BYTES_A = TILE_M * TILE_K * 2;                    // one panel: 128 rows, 64 deep
 constexpr int PANEL_B = TILE_K * PANEL * 2;                     // 64 deep, 64 columns
@@ -23,7 +23,6 @@ constexpr int WARP_ROWS = 16, PANEL_C = WARP_ROWS * PANEL * 2;  // a warp's 16 r
 constexpr int AT_A = 0, AT_B = AT_A + STAGES * BYTES_A, AT_C = AT_B + STAGES * BYTES_B;
 constexpr int AT_FULL = AT_C + CONSUMERS * 4 * 2 * PANEL_C, AT_EMPTY = AT_FULL + 8 * STAGES;
 
-#ifndef CUDA_ON_HOST
 struct __align__(128) TensorMap { u64 opaque[16]; };  // CUtensorMap
 
 __device__ __forceinline__ unsigned dynamic_shared() {
@@ -37,7 +36,15 @@ __device__ __forceinline__ unsigned cluster_rank() {
     return rank;
 }
 
-// All threads of all blocks of the cluster; what was written before is seen after.
+// True for one lane of a converged warp. The compiler knows that it is one, unlike for a comparison of threadIdx: a copy
+// by one thread needs no loop over the lanes.
+__device__ __forceinline__ bool elected() {
+    unsigned is;
+    asm volatile("{\n.reg .pred one;\nelect.sync _|one, 0xffffffff;\nselp.u32 %0, 1, 0, one;\n}" : "=r"(is));
+    return is;
+}
+
+// Barrier of all threads of the cluster; writes before it are visible after it.
 __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
@@ -56,24 +63,24 @@ __device__ __forceinline__ void mbarrier_init(unsigned barrier, unsigned arrival
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
-// Makes what mbarrier_init wrote seen by the cluster and by the copy engine, before the cluster's next barrier.
+// Make the initialised barriers visible to the cluster and to the copy engine; call it before the next cluster_sync.
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive, and let the phase wait for that many more bytes of copies.
+// Arrive, and increase the bytes of copies that the phase waits for.
 __device__ __forceinline__ void mbarrier_arrive_expect(unsigned barrier, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-// Arrive at the barrier at the same place in a block of the cluster.
+// Arrive at the barrier with the same offset in the block `rank` of the cluster.
 __device__ __forceinline__ void mbarrier_arrive_at(unsigned barrier, unsigned rank) {
     asm volatile("{\n.reg .b32 there;\n"
                  "mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier), "r"(rank) : "memory");
 }
 
-// Wait until the phase of that parity is complete.
+// Wait until the phase with the given parity is complete.
 __device__ __forceinline__ void mbarrier_wait(unsigned barrier, unsigned parity) {
     asm volatile("{\n.reg .pred complete;\n"
                  "again:\n"
@@ -83,14 +90,14 @@ __device__ __forceinline__ void mbarrier_wait(unsigned barrier, unsigned parity)
                  "done:\n}" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-// Copy a box whose first element is (x, y, z), the first along rows, into shared memory; what lies outside is zero.
+// Copy a box with the first element (x, y, z), x along rows, to shared memory; elements outside of the matrix are zero.
 __device__ __forceinline__ void tma_load(unsigned to, const TensorMap* map, int x, int y, int z, unsigned barrier) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3, %4}], [%5];"
                  ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier) : "memory");
 }
 
-// The same into each block whose bit is set in `blocks`, and to the barrier there.
+// The same copy to every block of the bit mask `blocks`; completion is signalled to the barrier of each block.
 __device__ __forceinline__ void tma_load_multicast(unsigned to, const TensorMap* map, int x, int y, int z,
                                                    unsigned barrier, unsigned short blocks) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
@@ -98,7 +105,7 @@ __device__ __forceinline__ void tma_load_multicast(unsigned to, const TensorMap*
                  ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier), "h"(blocks) : "memory");
 }
 
-// Copy a box out of shared memory; what lies outside is left out.
+// Copy a box from shared memory; elements outside of the matrix are not written.
 __device__ __forceinline__ void tma_store(const TensorMap* map, unsigned from, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
                  ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(z) : "memory");
@@ -106,13 +113,13 @@ __device__ __forceinline__ void tma_store(const TensorMap* map, unsigned from, i
 
 __device__ __forceinline__ void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-// Wait until all but N of this thread's latest groups of stores have read shared memory.
+// Wait until at most the N latest groups of stores of this thread still read shared memory.
 template <int N>
 __device__ __forceinline__ void bulk_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-// What this thread wrote to shared memory is seen by copies that are started after.
+// Make this thread's writes to shared memory visible to copies that are started later.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void stmatrix_x4(unsigned address, unsigned r0, unsigned r1, unsigned r2, unsigned r3) {
@@ -123,13 +130,19 @@ __device__ __forceinline__ void stmatrix_x4(unsigned address, unsigned r0, unsig
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Wait until at most N of the warpgroup's latest groups are unfinished.
+// Wait until at most the N latest groups of the warpgroup are pending.
 template <int N>
 __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// D = A*B, plus D if `accumulate`: A 64 x 16 by rows, B 16 x 256 by rows (its last operand, the transposition, is 1).
+// Keep the compiler from moving accesses to the sums across this place: the tensor cores write them asynchronously.
+__device__ __forceinline__ void fence_sums(float (&sums)[SUMS]) {
+    #pragma unroll
+    for (int i = 0; i < SUMS; ++i) asm volatile("" : "+f"(sums[i])::"memory");
+}
+
+// D = A*B, plus D if `accumulate`: A 64 x 16 by rows, B 16 x 256 by rows (the last operand, 1, transposes B).
 __device__ __forceinline__ void wgmma_m64n256k16(float (&d)[SUMS], u64 a, u64 b, int accumulate) {
     asm volatile("{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %130, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k16.f32." OPERAND "." OPERAND " "
@@ -166,15 +179,15 @@ __device__ __forceinline__ void wgmma_m64n256k16(float (&d)[SUMS], u64 a, u64 b,
           "+f"(d[126]), "+f"(d[127])
         : "l"(a), "l"(b), "r"(accumulate));
 }
-#endif
 
-// What wgmma is told of an operand in shared memory with the 128-byte swizzle. `stride` is from 8 lines of 128 bytes to
-// the next 8: rows of A, or depths of B. `leading` is from one panel of 64 columns of B to the next; A has none.
+// Matrix descriptor of wgmma for an operand in shared memory with the 128-byte swizzle. `stride` is the distance in
+// bytes between groups of 8 lines of 128 bytes (rows of A, or k of B), `leading` the distance between panels of 64
+// columns of B (unused for A).
 __device__ __forceinline__ u64 descriptor(unsigned address, unsigned leading, unsigned stride) {
     return (u64)1 << 62 | (u64)(stride >> 4) << 32 | (u64)(leading >> 4) << 16 | (address & 0x3FFFF) >> 4;
 }
 
-// A place in the ring of stages: which, and how often the ring has been gone round, modulo 2.
+// Position in the ring of stages: the stage, and the parity of the number of completed rounds.
 struct Place {
     int stage = 0;
     unsigned round = 0;
@@ -183,11 +196,11 @@ struct Place {
     }
 };
 
-struct Sizes { int m, n, k, batches, depth; };  // a part of k is `depth` of it, all but perhaps the last
+struct Sizes { int m, n, k, batches, depth; };  // depth: of a part of k; the last part may be smaller
 
-// A cluster's work at a time: two tiles, one below the other, and a part of k.
+// Work item of a cluster: two tiles, one below the other, for a part of k.
 struct Work {
-    int row, column, matrix, batch, k, turns;  // of the upper tile's first element; the matrices of C are of all parts
+    int row, column, matrix, batch, k, turns;  // first element of the upper tile; `matrix` counts over all parts of k
     __device__ __forceinline__ Work(int number, const Sizes& sizes) {
         const int rows = (sizes.m + CLUSTER * TILE_M - 1) / (CLUSTER * TILE_M);
         const int columns = (sizes.n + TILE_N - 1) / TILE_N;
@@ -205,9 +218,10 @@ struct Work {
     }
 };
 
-// Start to multiply a stage: by rows of A from the address `a`, into the warpgroup's sums, which begin anew or go on.
+// Start the multiplication of a stage, with A at the address `a` and B at `b`; ANEW overwrites the sums.
 template <bool ANEW>
 __device__ __forceinline__ void multiply(float (&sums)[SUMS], unsigned a, unsigned b) {
+    fence_sums(sums);
     wgmma_fence();
     #pragma unroll
     for (int step = 0; step < TILE_K / MMA_K; ++step)
@@ -216,20 +230,20 @@ __device__ __forceinline__ void multiply(float (&sums)[SUMS], unsigned a, unsign
     wgmma_commit();
 }
 
-// Store a warp's rows of C, which begin at `row`, through its two buffers in shared memory.
+// Store a warp's rows of C, starting at `row`, through its two buffers in shared memory.
 __device__ __forceinline__ void store_tile(const unsigned (&rounded)[SUMS / 2], const TensorMap* map,
                                            unsigned buffers, const Work& work, int row, int lane) {
-    // Lane l gives stmatrix the address of row l % 16 and of chunk l / 16 of two: rows 0-7 and 8-15 of 8 columns, then
-    // of the next 8.
+    // Lane l provides stmatrix with the address of row l % 16 and chunk l / 16: rows 0-7 and 8-15 of 8 columns, then of
+    // the next 8.
     const unsigned line = lane % 16 * 128, chunk = lane / 16, turned = lane % 8;
     #pragma unroll
     for (int panel = 0; panel < TILE_N / PANEL; ++panel) {
         const unsigned buffer = buffers + panel % 2 * PANEL_C;
-        if (lane == 0) bulk_wait_read<1>();  // the last store but one was from this buffer
+        if (lane == 0) bulk_wait_read<1>();  // the store before the previous one used this buffer
         __syncwarp();
         #pragma unroll
         for (int i = 0; i < PANEL / 16; ++i) {
-            const unsigned* const r = rounded + panel * (PANEL / 4) + i * 4;  // 16 columns: two groups of 2
+            const unsigned* const r = rounded + panel * (PANEL / 4) + i * 4;  // 16 columns in 4 registers
             stmatrix_x4(buffer + line + ((2 * i + chunk) ^ turned) * 16, r[0], r[1], r[2], r[3]);
         }
         fence_proxy_async();
@@ -241,7 +255,7 @@ __device__ __forceinline__ void store_tile(const unsigned (&rounded)[SUMS / 2], 
     }
 }
 
-// Store a warp's sums of a part of k as they are: 4 lanes store 32 bytes of a row together, a whole sector.
+// Store a warp's sums of a part of k in float32: 4 lanes together store 32 bytes of a row, a complete sector.
 __device__ __forceinline__ void store_sums(const float (&sums)[SUMS], float* c, const Sizes& sizes, const Work& work,
                                            int row, int lane) {
     row += work.row + lane / 4;
@@ -256,9 +270,9 @@ __device__ __forceinline__ void store_sums(const float (&sums)[SUMS], float* c, 
                     *(float2*)(c + j * 8) = float2{sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]};
 }
 
-// The maps are of A (k, m, batch), B (n, k, batch) and C (n, m, batch), with the 128-byte swizzle and boxes of
-// (64, 128, 1), (64, 64, 1) and (64, 16, 1). The sums of parts of k go to `parts` instead of C. `depth` is a multiple of
-// TILE_K. Blocks: clusters, at most as many as there is work for.
+// The maps describe A (k, m, batch), B (n, k, batch) and C (n, m, batch), with the 128-byte swizzle and boxes of
+// (64, 128, 1), (64, 64, 1) and (64, 16, 1). With parts of k the sums are written to `parts` instead of C. `depth` is a
+// multiple of TILE_K. Grid: complete clusters, at most one per work item.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
 matmul_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
              const __grid_constant__ TensorMap map_c, float* parts, int m, int n, int k, int batches, int depth) {
@@ -271,8 +285,8 @@ matmul_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
 
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            // The producer arrives at the one, and its copies count in bytes; at the other the warps that read what it
-            // loads, which are both blocks' because of B.
+            // `full` is completed by the producer's arrival and the bytes of its copies, `empty` by the arrivals of the
+            // consumer warps of both blocks, because B is multicast.
             mbarrier_init(full + 8 * stage, 1);
             mbarrier_init(empty + 8 * stage, CLUSTER * CONSUMERS * 4);
         }
@@ -282,7 +296,7 @@ matmul_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
 
     if (warpgroup == 0) {
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x == 0) {
+        if (warp == 0 && elected()) {
             Place place;
             for (int number = cluster; number < all; number += clusters) {
                 const Work work(number, sizes);
@@ -291,7 +305,7 @@ matmul_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
                 for (int turn = 0; turn < work.turns; ++turn, place.advance()) {
                     const unsigned barrier = full + 8 * place.stage;
                     const int k = work.k + turn * TILE_K;
-                    mbarrier_wait(empty + 8 * place.stage, place.round ^ 1);  // at once in the first round
+                    mbarrier_wait(empty + 8 * place.stage, place.round ^ 1);  // returns at once in the first round
                     mbarrier_arrive_expect(barrier, BYTES_A + BYTES_B);
                     tma_load(shared + AT_A + place.stage * BYTES_A, &map_a, k, row, work.batch, barrier);
                     for (int panel = 0; panel < PANELS_LOADED; ++panel)
@@ -308,7 +322,7 @@ matmul_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
         const unsigned buffers = shared + AT_C + (warp - 4) * (2 * PANEL_C);
         const int row = rank * TILE_M + (warp - 4) * WARP_ROWS;
         float sums[SUMS];
-        unsigned rounded[SUMS / 2];  // the tile before, which is stored while the tensor cores begin this one
+        unsigned rounded[SUMS / 2];  // previous tile, stored while the tensor cores start this one
         Work before(cluster, sizes);
         Place place;
         #pragma unroll 1
@@ -317,7 +331,7 @@ matmul_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
             mbarrier_wait(full + 8 * place.stage, place.round);
             multiply<true>(sums, at_a + place.stage * BYTES_A, at_b + place.stage * BYTES_B);
             if (!IN_PARTS && number > cluster) store_tile(rounded, &map_c, buffers, before, row, lane);
-            unsigned multiplied = empty + 8 * place.stage;  // the stage that the tensor cores may still be reading
+            unsigned multiplied = empty + 8 * place.stage;  // stage that the tensor cores may still be reading
             place.advance();
             #pragma unroll 1
             for (int turn = 1; turn < work.turns; ++turn, place.advance()) {
@@ -328,6 +342,7 @@ matmul_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
                 multiplied = empty + 8 * place.stage;
             }
             wgmma_wait<0>();
+            fence_sums(sums);
             if (lane < CLUSTER) mbarrier_arrive_at(multiplied, lane);
             if constexpr (IN_PARTS) {
                 store_sums(sums, parts, sizes, work, row, lane);
@@ -343,6 +358,6 @@ matmul_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
             __syncwarp();
         }
     }
-    // Nobody leaves while the other block may still write to its shared memory, or arrive there.
+    // A block must not exit while the other one may still write to its shared memory or arrive at its barriers.
     cluster_sync();
 }

@@ -11,10 +11,10 @@ from accelbench.profiling.benchmark import benchmark
     module="accelbench.kernels.norm.{device}_{impl}",
     axes={"width": (1024, 8192)},
     limits={"width": (1, 1 << 20)},
-    figure="bytes",
+    metric="bytes",
     bound="memory",
     dtype="float32",
     small={"width": (1001,)},
 )
 def norm() -> None:
-    """The root-mean-square norm of rows: y = x·scale / √(mean(x²) + ε), each element read once and written once."""
+    """Root-mean-square norm of rows: y = x·scale / √(mean(x²) + ε); every element is read once and written once."""

@@ -1,9 +1,9 @@
-"""Root-mean-square norm on all cores, each thread on rows that it touched first, in one pass over memory: a row stays
-in the cache between its sum of squares and its division.
+"""Root-mean-square norm on all cores, each thread on rows that it touched first, in one pass over memory.
 
-Bound: memory; every element is read once and written once, past the cache, so that no line is read to be overwritten.
-Measured on two cores of a shared AMD virtual machine with AVX-512, in turns with `stream`'s copy in float32, twice:
-0.75 and 1.01 of its rate with a width of 1,024, 0.56 and 0.74 with 8,192; NumPy, on one core, 0.1 of it.
+Bound: memory; every element is read once and written once by non-temporal stores. A row stays in the cache between its
+sum of squares and its scaling. Measured on two cores of a shared AMD virtual machine with AVX-512, alternating with
+float32 `stream` copy, in two runs: 0.75 and 1.01 of its rate with a width of 1,024, 0.56 and 0.74 with 8,192; NumPy on
+one core 0.1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ONE = np.float32(1)
 
 @compiled
 def sum_of_squares(x: Any, begin: int, end: int) -> Any:
-    """Return Σ x² over [begin, end), in four chains so that the latency of the FMA is no bound."""
+    """Return Σ x² over [begin, end), by four independent sums that hide the FMA latency."""
     lanes = lanes_of(x)
     s0 = s1 = s2 = s3 = splat(ONE - ONE)
     whole = begin + (end - begin) // (4 * lanes) * (4 * lanes)
@@ -45,7 +45,7 @@ def sum_of_squares(x: Any, begin: int, end: int) -> Any:
 
 @compiled
 def normalize_rows(x: Any, scale: Any, out: Any, first: int, last: int) -> None:
-    """Write the norm of the rows [first, last); x and out are flat, and a row is as long as `scale`."""
+    """Write the norm of the rows [first, last); x and out are flat, with rows of the length of `scale`."""
     lanes, width = lanes_of(x), len(scale)
     zero = splat(ONE - ONE)
     for row in range(first, last):
@@ -64,7 +64,7 @@ def normalize_rows(x: Any, scale: Any, out: Any, first: int, last: int) -> None:
 
 @parallel
 def normalize_on_all(x: Any, scale: Any, out: Any, threads: int) -> None:
-    """Write the norm of the flat rows of x to `out`, which begins at a multiple of a vector."""
+    """Write the norm of the flat rows of x to `out`, which is aligned to a vector."""
     rows = len(x) // len(scale)
     for thread in prange(threads):
         normalize_rows(x, scale, out, rows * thread // threads, rows * (thread + 1) // threads)

@@ -1,6 +1,6 @@
 """Root-mean-square norm by NumPy's array operations: one core, four passes over arrays larger than the caches.
 
-Bound: memory, as far as one core can use it: 7 elements pass through it where 2 are counted.
+Bound: the memory bandwidth of one core; 7 elements are moved for every 2 that are counted.
 """
 
 from __future__ import annotations

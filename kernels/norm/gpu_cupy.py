@@ -1,6 +1,6 @@
-"""Root-mean-square norm by CuPy's array operations, a kernel for each: the straightforward implementation.
+"""Root-mean-square norm by CuPy's array operations, one kernel for each operation.
 
-Bound: device memory, through which 7 elements pass where 2 are counted. Not measured yet on a GPU.
+Bound: device memory; 7 elements are moved for every 2 that are counted. Not measured yet on a GPU.
 """
 
 from __future__ import annotations

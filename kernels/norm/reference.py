@@ -19,7 +19,7 @@ from accelbench.profiling.timing.verification import relative_error, verify_clos
 
 EPSILON = 1e-5
 DEVIATION = 0.01
-"""Standard deviation of the input: its mean square is so small that a missing ε fails the check."""
+"""Standard deviation of the input: so small a mean square that a missing ε fails the check."""
 
 
 def problem(point: Point) -> ArrayProblem:
@@ -40,24 +40,23 @@ def problem(point: Point) -> ArrayProblem:
 def work_of(rows: int, width: int) -> Work:
     """Return the bytes: input and scale read once, output written once.
 
-    A second reading of a row is not counted, since a cache can hold the row; neither is a line that a cache fetches
-    before it is overwritten.
+    Not counted are a second read of a row, because it fits in a cache, and reads of lines before they are overwritten.
     """
     return Work(bytes=4 * (2 * rows * width + width))
 
 
 def draw_rows(rng: np.random.Generator, _size: int) -> RandomArray:
-    """Return normal numbers of about DEVIATION."""
+    """Return normal numbers with a standard deviation of about DEVIATION."""
     return draw_normal(rng, np.dtype(np.float32)).scaled(DEVIATION)
 
 
 def draw_scale(rng: np.random.Generator, width: int) -> Any:
-    """Return the scale of each column, from 0.5 to 1.5."""
+    """Return the scale of each column, uniform in [0.5, 1.5)."""
     return rng.random(width, np.float32) + np.float32(0.5)
 
 
 def normalize(library: Any, x: Any, scale: Any, out: Any) -> None:
-    """Write the norm of flat rows to `out`, as a user writes it in array operations; `library` is NumPy or CuPy."""
+    """Write the norm of flat rows to `out` by array operations; `library` is NumPy or CuPy."""
     x, out = (array.reshape(-1, len(scale)) for array in (x, out))
     library.multiply(x, x, out=out)
     mean = out.mean(axis=1, keepdims=True)
@@ -68,9 +67,9 @@ def normalize(library: Any, x: Any, scale: Any, out: Any) -> None:
 def verify_norm(blocks: Iterable[RowBlock]) -> Verification:
     """Check every element of ((x, scale), (out,)) against float64, relative to the element.
 
-    The mean square adds up squares, all of one sign, in any order: each of the additions errs by at most u of the sum
-    so far, independently of the others, so that the sum errs by about u·√(width/3), and four times that is allowed
-    (Higham and Mary, 2019, on probabilistic bounds). The root halves it. The squares, the division by the width, ε, the
+    The mean square is a sum of squares in any order. Each addition has an error of at most u times the partial sum,
+    independent of the others, so the sum has an error of about u·√(width/3); four times that is allowed (Higham and
+    Mary, 2019, on probabilistic bounds). The root halves the error. The squares, the division by the width, ε, the
     root, the division and two products round once each: at most 8u.
     """
     largest, width = 0.0, 1

@@ -16,11 +16,11 @@ HIGHEST = 1023
     module="accelbench.kernels.numa.{device}_bandwidth",
     axes={"from": NODES, "to": NODES},
     limits={"from": (0, HIGHEST), "to": (0, HIGHEST)},
-    figure="bytes",
-    unbounded="it is of the path between two memory nodes, and the ceiling is of all nodes together",
+    metric="bytes",
+    unbounded="the path between two memory nodes is measured, but the ceiling applies to all nodes together",
 )
 def numa_bandwidth() -> None:
-    """The rate at which all cores of the node `from` read memory of the node `to`, one thread a core."""
+    """Read bandwidth of all cores of the node `from` for memory of the node `to`, with one thread per core."""
 
 
 @benchmark(
@@ -29,7 +29,7 @@ def numa_bandwidth() -> None:
     module="accelbench.kernels.numa.{device}_latency",
     axes={"from": NODES, "to": NODES},
     limits={"from": (0, HIGHEST), "to": (0, HIGHEST)},
-    figure="time",
+    metric="time",
 )
 def numa_latency() -> None:
-    """The time of one access from a core of the node `from` to memory of the node `to` that no cache holds."""
+    """Latency of an uncached load by a core of the node `from` from memory of the node `to`."""

@@ -1,9 +1,8 @@
-"""Read bandwidth from one node's memory to all cores of another: vector sums, with a thread and a part for each core.
+"""Read bandwidth from the memory of one node to all cores of another, by vector sums with one thread per core.
 
-Bound: the memory channels of the node that is read or, between two nodes, the links of their sockets. The part of a
-thread is read once in an execution, and all parts together are four times the last-level caches, as in `stream`.
-Measured on two cores of a shared AMD Zen 4 virtual machine with one node: 52 GB/s within it. Between two nodes it has
-not been measured: the machines at hand had one.
+Bound: the memory channels of the node that is read or, between two nodes, the links of their sockets. Each thread reads
+its part once per execution, and all parts together are four times the last-level caches, as in `stream`. Measured on
+two cores of a shared AMD Zen 4 virtual machine with one node: 52 GB/s. Between two nodes: not measured yet.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from accelbench.profiling.records.work import Work
 
 
 def prepare(point: Point) -> Task:
-    """Prepare memory on the node `to` and threads on the node `from`; Skip where there is no such node."""
+    """Prepare memory on the node `to` and threads on the node `from`; Skip if a node does not exist."""
     way = route(int(point["from"]), int(point["to"]))
     count = len(way.cpus)
     length = elements_per_array(8, count)
@@ -52,7 +51,7 @@ def prepare(point: Point) -> Task:
         expected = [int(part.sum()) for part in parts]
         return Verification(
             passed=bool(np.array_equal(sums, expected)),
-            method="each core's sum of whole numbers, exactly",
+            method="exact sum of whole numbers on each core",
             expected=str(sum(expected)),
             found=f"{sums.sum():.17g}",
         )

@@ -1,9 +1,8 @@
-"""Pointer chase by one core of a node through another node's memory, with the loop of `cache-latency`.
+"""Load latency by pointer chasing on one core of a node through the memory of another node (loop of `cache-latency`).
 
-Bound: the latency of memory and of the way to it. The lines lie on huge pages where the kernel grants them, and are
-four times what one last-level cache holds, so that three accesses of four at least find nothing there. Measured on a
-shared AMD Zen 4 virtual machine with one node: 153 ns within it. Between two nodes it has not been measured: the
-machines at hand had one.
+Bound: the latency of memory and of the path to it. The lines are on huge pages if the kernel grants them, and four
+times as large as one last-level cache, so that at least three of four accesses miss it. Measured on a shared AMD Zen 4
+virtual machine with one node: 153 ns. Between two nodes: not measured yet.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.work import Work
 
 SMALLEST = 128 << 20
-"""Bytes of the set where the last-level cache is small, or is not listed."""
+"""Minimum bytes of the set, if the last-level cache is small or not listed."""
 
 
 def prepare(point: Point) -> Task:
-    """Prepare a random cycle in memory of the node `to`; Skip where there is no such node."""
+    """Prepare a random cycle in memory of the node `to`; Skip if a node does not exist."""
     way = route(int(point["from"]), int(point["to"]))
     size = max(4 * cache_bytes(3), SMALLEST) // LINE * LINE
-    require_memory(2 * size)  # the cycle's order, and what drawing it takes, are less than the lines
+    require_memory(2 * size)  # the lines, and less than as much again for the permutation
     pointers = huge_empty(size // 8, np.uint64)
     fill_on_node(pointers, 0, way)
     chaser, thread = Chaser(pointers, point.rng()), PinnedThreads(way.cpus[:1])

@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 class PinnedThreads:
-    """A pinned thread for each of these CPUs; the threads of Numba's pool may migrate."""
+    """One pinned thread for each of several CPUs; the threads of Numba's pool may migrate."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self.cpus = tuple(cpus)
@@ -25,7 +25,7 @@ class PinnedThreads:
         self.close()
 
     def run(self, work: Callable[[int], object]) -> None:
-        """Do work(0), work(1), … each on its CPU, all at once, and wait for them; the first error of any is raised."""
+        """Call work(0), work(1), … concurrently, each on its CPU; wait for all and raise the first error."""
         start = Barrier(len(self.cpus))
 
         def begin(thread: int) -> None:

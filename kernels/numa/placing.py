@@ -24,8 +24,8 @@ NUMA_MAPS = Path("/proc/self/numa_maps")
 def fill_on_node(array: Any, value: float, route: Route) -> None:
     """Fill an untouched array so that its pages are on the route's node; Skip if that is impossible.
 
-    The array has a memory mapping of its own, as `huge_pages.huge_empty` returns it. In a container mbind may be
-    forbidden: then a thread on that node touches the memory first, which the kernel by default allocates on that node.
+    The array must have its own memory mapping, as returned by `huge_pages.huge_empty`. If mbind is forbidden, as in
+    some containers, a thread on that node touches the memory first: by default the kernel then allocates it there.
     """
     if bind(array, route.to):
         array.fill(value)
@@ -33,7 +33,7 @@ def fill_on_node(array: Any, value: float, route: Route) -> None:
         with PinnedThreads(route.cpus_there[:1]) as threads:
             threads.run(lambda _: array.fill(value))
     else:
-        raise Skip(f"memory of node {route.to} can neither be asked for (mbind) nor touched from a CPU beside it")
+        raise Skip(f"cannot allocate memory on node {route.to}: mbind is denied, and no CPU of the node is available")
 
 
 def bind(array: Any, node: int) -> bool:
@@ -45,7 +45,7 @@ def bind(array: Any, node: int) -> bool:
     length = array.ctypes.data + array.nbytes - begin
     mask = (ctypes.c_ulong * (node // BITS + 1))()
     mask[node // BITS] = 1 << node % BITS
-    # The kernel uses one bit fewer than this argument.
+    # The kernel uses one bit less than this argument.
     arguments = (begin, length, MPOL_BIND, ctypes.addressof(mask), len(mask) * BITS + 1, 0)
     failed: int = ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *map(ctypes.c_ulong, arguments))
     return failed == 0
@@ -57,7 +57,7 @@ def share_on_node(array: Any, node: int, numa_maps: Path = NUMA_MAPS) -> float |
         lines = numa_maps.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return None
-    # A line names the beginning of a mapping, which reaches at most to the next.
+    # A line contains the start of a mapping; its end is at most the start of the next one.
     mappings = sorted((int(line.split()[0], 16), line) for line in lines)
     below = [line for begin, line in mappings if begin <= array.ctypes.data]
     pages = {int(number): int(count) for number, count in re.findall(r" N(\d+)=(\d+)", below[-1])} if below else {}

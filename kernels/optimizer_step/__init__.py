@@ -10,9 +10,9 @@ from accelbench.profiling.benchmark import benchmark
     devices=("cpu", "gpu"),
     module="accelbench.kernels.optimizer_step.{device}_{impl}",
     axes={},
-    figure="bytes",
+    metric="bytes",
     bound="memory",
     dtype="float32",
 )
 def optimizer_step() -> None:
-    """One step of AdamW over float32 parameters: four arrays read and three written, 28 bytes a parameter."""
+    """One step of AdamW over float32 parameters: four arrays read and three written, 28 bytes per parameter."""

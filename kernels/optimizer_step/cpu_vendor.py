@@ -1,6 +1,6 @@
 """Step of AdamW by NumPy's array operations: one core, fourteen passes over arrays larger than the caches.
 
-Bound: memory, as far as one core can use it: 32 elements pass through it where 7 are counted.
+Bound: the memory bandwidth of one core; 32 elements are moved for every 7 that are counted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Step of AdamW by CuPy's array operations, a kernel for each: the straightforward implementation.
+"""Step of AdamW by CuPy's array operations, one kernel for each operation.
 
-Bound: device memory, through which 32 elements pass where 7 are counted. Not measured yet on a GPU.
+Bound: device memory; 32 elements are moved for every 7 that are counted. Not measured yet on a GPU.
 """
 
 from __future__ import annotations

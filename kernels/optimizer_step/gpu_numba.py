@@ -1,7 +1,7 @@
 """Step of AdamW in Numba-CUDA, in one kernel with 16-byte accesses.
 
-Bound: device memory. A thread has a load of 16 bytes of each of the four arrays under way; four blocks of 256 threads
-a multiprocessor make that 64 KiB. Not measured yet on a GPU.
+Bound: device memory. A thread has one load of 16 bytes of each of the four arrays in flight: 64 KiB per multiprocessor
+with four blocks of 256 threads. Not measured yet on a GPU.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from accelbench.kernels.lib.gpu.array_task import array_task
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
-from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, numba_array, numba_stream, simulated, void
+from accelbench.kernels.lib.gpu.numba_cuda import cuda, float32, numba_array, numba_stream, void
 from accelbench.kernels.lib.gpu.wide_access import lanes, load_wide, store_wide
 from accelbench.kernels.optimizer_step.reference import (
     BETA_1,
@@ -34,7 +34,7 @@ VENDORS = ("nvidia",)
 
 THREADS = 256
 BLOCKS_PER_MULTIPROCESSOR = 4
-"""The blocks of a multiprocessor, which run all at once with up to 64 registers per thread."""
+"""Blocks per multiprocessor; all are resident with up to 64 registers per thread."""
 LANES = lanes(float32)
 KEEP_1, TAKE_1, KEEP_2, TAKE_2 = (np.float32(x) for x in (BETA_1, 1 - BETA_1, BETA_2, 1 - BETA_2))
 KEPT, STRIDE, UNBIAS, ADDED = (
@@ -44,7 +44,7 @@ KEPT, STRIDE, UNBIAS, ADDED = (
 
 @cuda.jit(device=True)
 def stepped(p: Any, g: Any, m: Any, v: Any) -> Any:
-    """Return a parameter and its two means after the step."""
+    """Return a parameter, mean gradient and mean square after the step."""
     mean = KEEP_1 * m + TAKE_1 * g
     square = KEEP_2 * v + TAKE_2 * (g * g)
     return KEPT * p - STRIDE * mean / (math.sqrt(UNBIAS * square) + ADDED), mean, square
@@ -74,8 +74,7 @@ def step(parameter: Any, gradient: Any, mean: Any, square: Any) -> None:
         parameter[i], mean[i], square[i] = stepped(parameter[i], gradient[i], mean[i], square[i])
 
 
-BOUNDS = {} if simulated else {"launch_bounds": (THREADS, BLOCKS_PER_MULTIPROCESSOR)}
-KERNEL = cuda.jit(**BOUNDS)(step)
+KERNEL = cuda.jit(launch_bounds=(THREADS, BLOCKS_PER_MULTIPROCESSOR))(step)
 
 
 def device_code() -> list[DeviceKernel]:

@@ -22,10 +22,10 @@ from accelbench.profiling.timing.verification import relative_error, verify_clos
 RATE, DECAY, BETA_1, BETA_2, EPSILON = 1e-3, 0.01, 0.9, 0.999, 1e-8
 """PyTorch's defaults of η, λ, β₁, β₂ and ε."""
 STEP = 3
-"""t: so early that a missing bias correction fails the check."""
+"""Step number t: so early that a missing bias correction fails the check."""
 CORRECTION_1, CORRECTION_2 = 1 - BETA_1**STEP, 1 - BETA_2**STEP
 GRADIENT = 1e-6
-"""Size of the gradients: so small that a missing ε fails the check."""
+"""Standard deviation of the gradients: so small that a missing ε fails the check."""
 TOLERANCE = 16 * UNIT_ROUNDOFF["float32"]
 
 
@@ -45,7 +45,7 @@ def problem() -> ArrayProblem:
 
 
 def draw_small(rng: np.random.Generator, _size: int) -> RandomArray:
-    """Return normal numbers of the size of gradients."""
+    """Return normal numbers with a standard deviation of about GRADIENT."""
     return draw_normal(rng, np.dtype(np.float32)).scaled(GRADIENT)
 
 
@@ -84,11 +84,11 @@ def step(library: Any, parameter: Any, gradient: Any, mean: Any, square: Any, sp
 def verify_step(blocks: Iterable[RowBlock]) -> Verification:
     """Check every parameter and both means against float64, given the values before and after the step.
 
-    A block is ((parameter, gradient, mean, square), (parameter, mean, square)). An error is measured against the
-    magnitudes that were added. The constants are rounded to float32, u each. A mean errs by 3u (constant, product,
-    sum), the mean square by 4u. The root halves the 6u of v̂ and rounds, 4u; ε and its sum 2u, m̂ and its quotient 7u:
-    the update, measured against η·(β₁·|m| + (1 − β₁)·|g|) / (1 − β₁ᵗ) / (√v̂ + ε), errs by at most 14u with
-    its subtraction, and the decayed parameter by 3u. So 16u hold for all.
+    A block is ((parameter, gradient, mean, square), (parameter, mean, square)). Errors are relative to the sum of the
+    magnitudes of the terms. Constants are rounded to float32, u each. The error of the mean is 3u (constant, product,
+    sum), that of the mean square 4u. √v̂ has 4u (half of the 6u of v̂, and a rounding), ε and its sum 2u, m̂ and the
+    quotient 7u. Including the subtraction, the update has at most 14u relative to
+    η·(β₁·|m| + (1 − β₁)·|g|) / (1 − β₁ᵗ) / (√v̂ + ε), and the decayed parameter 3u. So 16u is a bound for all.
     """
     largest = 0.0
     for before, after in blocks:
@@ -102,4 +102,4 @@ def verify_step(blocks: Iterable[RowBlock]) -> Verification:
         scales = np.abs(decayed) + factor * magnitude, magnitude, new_square
         errors = (relative_error(*found) for found in zip(after, expected, scales, strict=True))
         largest = max(largest, *errors)
-    return verify_close(largest, 0.0, TOLERANCE, "float64, every parameter and both its means", scale=1.0)
+    return verify_close(largest, 0.0, TOLERANCE, "float64, every parameter, mean and mean square", scale=1.0)

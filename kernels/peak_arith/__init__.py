@@ -1,4 +1,4 @@
-"""Arithmetic ceiling: the maximum rate of multiply-adds of a device."""
+"""Empirical arithmetic peak: the maximum rate of multiply-adds of a device."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from accelbench.profiling.benchmark import axis, benchmark
     },
     choices={"dtype": ("float32", "float64", "float16", "bfloat16", "int8")},
     only={"dtype": {"int8": {"device": ("cpu",)}}},
-    figure="flops",
+    metric="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
     cores=axis("cores"),
     ceiling=True,
 )
 def peak_arith() -> None:
-    """The rate of independent fused multiply-adds in registers: the ceiling of all but matrix instructions.
+    """Rate of independent fused multiply-adds in registers: the empirical peak without matrix instructions.
 
-    CPUs measure int8, bfloat16 and float16 by their dot-product instructions, on request.
+    On CPUs int8, bfloat16 and float16 use dot-product instructions; they are not measured by default.
     """

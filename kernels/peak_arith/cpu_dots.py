@@ -1,13 +1,12 @@
-"""Independent chains of dot-product instructions on vector registers: the ceiling of int8, bfloat16 and float16.
+"""Empirical peak of int8, bfloat16 and float16 by independent chains of dot-product instructions on vector registers.
 
-Bound: the units that multiply. Nothing is loaded or stored but once per chain's steps, so the rate is
-cores × clock × instructions per cycle × sums × products of a sum × 2 (`dot_instructions`). An operation on int8
-counts like one on floating-point numbers. On a CPU with AMX, whose tiles do many times as much,
-`accelbench.kernels.peak_arith.cpu_tiles` is the ceiling, if Linux gives the process tiles. The metrics name the
-instruction.
+Bound: the multiplying units. Sums are loaded and stored once per round only, so the rate is
+cores × clock × instructions per cycle × sums × products of a sum × 2 (`dot_instructions`). An operation on int8 counts
+like a floating-point operation. On a CPU with AMX `accelbench.kernels.peak_arith.cpu_tiles`, which is several times
+faster, measures the peak if Linux grants the process tiles. The metrics contain the name of the instruction.
 
-Measured share of the bound, if it is one instruction of 512 bits per cycle, on one core of an AMD Zen 4 (virtual
-machine): 124 of 128 operations per cycle in int8, 61 of 64 in bfloat16. float16 has never run.
+Measured on one core of an AMD Zen 4 virtual machine: 124 of 128 operations per cycle in int8, 61 of 64 in bfloat16, if
+the bound is one 512-bit instruction per cycle. float16 has never run.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric
 
 # |start| + steps·products·largest_factor² is at most 2²³ + 2¹⁶·4·4² < 2²⁴ in float32 and 2¹⁰ + 2¹⁰ = 2¹¹ in float16.
-# 16·65,536 steps of 28 chains are some 8 ms, so that waking threads does not show.
+# 16·65,536 steps of 28 chains take some 8 ms, so that the time to wake the threads is negligible.
 NUMBERS = {
     "int8": ExactNumbers(1 << 30, 127, 1 << 16, 16),
     "bfloat16": ExactNumbers(1 << 23, 4, 1 << 16, 16),
@@ -44,13 +43,13 @@ def run_rounds(sums: Any, factors: Any, steps: int, stride: int) -> None:
 
 @parallel
 def run_on_all(sums: Any, factors: Any, steps: int, stride: int) -> None:
-    """Do `run_rounds` on every thread: row t of `sums` and `factors` is thread t's."""
+    """Call `run_rounds` on every thread, with row t of `sums` and `factors` for thread t."""
     for thread in prange(len(sums)):
         run_rounds(sums[thread], factors[thread], steps, stride)
 
 
 def added(dot: DotInstruction, a: Any, b: Any) -> Any:
-    """Return what one instruction adds to its sums, for whole numbers a and b (…, numbers)."""
+    """Return the increments of the sums by one instruction, for whole numbers a and b of shape (…, numbers)."""
     if dot.matrix:
         rows = [x.reshape(*x.shape[:-1], 2, dot.products) for x in (a, b)]
         return np.einsum("...ik,...jk->...ij", *rows).reshape(*a.shape[:-1], dot.sums)
@@ -58,7 +57,7 @@ def added(dot: DotInstruction, a: Any, b: Any) -> Any:
 
 
 def unit(dot: DotInstruction) -> InstructionKernels:
-    """Return the ceiling's unit for an instruction, of `dot_chains()` registers of sums with the same factors."""
+    """Return the measured kernels of an instruction: `dot_chains()` registers of sums with the same factors."""
     dtype, numbers, chains = dot.dtype, NUMBERS[dot.dtype], dot_chains()
 
     def draw(rng: np.random.Generator, threads: int) -> tuple[Any, Any, Any]:
@@ -78,7 +77,7 @@ def unit(dot: DotInstruction) -> InstructionKernels:
 
 
 def prepare(point: Point) -> Task:
-    """Prepare the fastest instruction for the type, of tiles or of vectors; Skip where the CPU has none."""
+    """Return the task of the fastest instruction for the type, on tiles or vectors; Skip if the CPU has none."""
     dtype = str(point["dtype"])
     tiles = find_tile_dot(dtype)
     refused = refusal() if tiles is not None else None
@@ -86,7 +85,7 @@ def prepare(point: Point) -> Task:
         return narrow_task(point, cpu_tiles.unit(tiles), {})
     dot = find_dot(dtype)
     if dot is None:
-        reason = f"this CPU has no instruction for {dtype} arithmetic that is known here"
-        raise Skip(reason if refused is None else f"{reason} but that on tiles, and {refused}")
-    beside = {} if refused is None else {f"tiles (not used, because {refused})": Metric(0)}
-    return narrow_task(point, unit(dot), beside)
+        reason = f"this CPU has no supported instruction for {dtype} arithmetic"
+        raise Skip(reason if refused is None else f"{reason} except on tiles: {refused}")
+    unused = {} if refused is None else {f"tiles (not used, because {refused})": Metric(0)}
+    return narrow_task(point, unit(dot), unused)

@@ -1,13 +1,13 @@
-"""Independent chains of fused multiply-adds on vector registers.
+"""Empirical peak of float32 and float64 by independent chains of fused multiply-adds on vector registers.
 
-Bound: the FMA units. Nothing is loaded or stored but once per 65,536 steps, so the rate is
+Bound: the FMA units. Sums are loaded and stored once per 65,536 steps only, so the rate is
 cores × clock × FMA units × lanes × 2.
 
-Measured share of the bound: an AMD Zen 3 core (2 units of 256 bits) gives 31.4 of 32 FLOP per cycle in float32 and
-15.5 of 16 in float64; every run reports its own.
+Measured on an AMD Zen 3 core (two 256-bit units): 31.4 of 32 FLOP per cycle in float32, 15.5 of 16 in float64; every
+run reports FLOP per cycle.
 
-The sums are whole numbers small enough to be exact in every format, so the answer is checked to the last bit: one FMA
-too few, in any lane, fails.
+The sums are whole numbers small enough to be exact in every format, so results are checked bit by bit: one missing FMA
+in any lane fails the check.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numba import prange
 from accelbench.kernels.lib.cpu.clock import observed_clock
 from accelbench.kernels.lib.cpu.simd import fma_chains, lanes, load, run_fma_chains
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
+from accelbench.kernels.peak_arith import cpu_dots
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
@@ -29,9 +30,9 @@ from accelbench.profiling.timing.verification import verify_close
 STEPS = 1 << 16
 """FMAs of each chain in one round."""
 ROUNDS = 64
-"""Rounds of one execution, each with starting values of its own: some 8 ms, so that waking threads does not show."""
+"""Rounds of one execution, each with its own initial sums: some 8 ms, long compared with waking the threads."""
 LARGEST_FACTOR = 11
-"""|start| + STEPS·11·11 < 2²³ + 2²³: exact in float32, whose integers are exact up to 2²⁴."""
+"""Largest factor: |start| + STEPS·11·11 < 2²³ + 2²³ is within 2²⁴, up to which float32 is exact for whole numbers."""
 LARGEST_START = 1 << 23
 
 
@@ -45,16 +46,14 @@ def run_rounds(sums: Any, factors: Any, steps: int, stride: int) -> None:
 
 @parallel
 def run_on_all(sums: Any, factors: Any, steps: int, stride: int) -> None:
-    """Do `run_rounds` on every thread: row t of `sums` and `factors` is thread t's."""
+    """Call `run_rounds` on every thread, with row t of `sums` and `factors` for thread t."""
     for thread in prange(len(sums)):
         run_rounds(sums[thread], factors[thread], steps, stride)
 
 
 def prepare(point: Point) -> Task:
-    """Prepare random whole starting values and factors for each thread; narrow types have a module of their own."""
+    """Prepare random whole sums and factors for each thread; narrow types are measured by `cpu_dots`."""
     if point["dtype"] not in ("float32", "float64"):
-        from accelbench.kernels.peak_arith import cpu_dots  # only narrow types need its instructions
-
         return cpu_dots.prepare(point)
     dtype = np.dtype(str(point["dtype"]))
     threads = thread_count() if point["cores"] == "all" else 1
@@ -75,7 +74,7 @@ def prepare(point: Point) -> Task:
             run_on_all(sums, factors, STEPS, stride)
 
     def run() -> None:
-        # The factors' sign is turned each time, so that repetition brings the sums back instead of ever further.
+        # The sign of the factors alternates, so that repetition returns the sums to their initial values.
         execute()
         np.negative(factors[:, :width], out=factors[:, :width])
 
@@ -84,7 +83,7 @@ def prepare(point: Point) -> Task:
         products = factors[:, :width].astype(np.float64) * factors[:, width:]
         expected = sums + STEPS * np.tile(products, ROUNDS * fma_chains())
         execute()
-        return verify_close(sums, expected, 0.0, "closed form of every lane's sum, exact in whole numbers")
+        return verify_close(sums, expected, 0.0, "closed form of the sum in every lane, exact in whole numbers")
 
     flops = threads * ROUNDS * STEPS * stride * 2
 

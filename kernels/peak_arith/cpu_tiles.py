@@ -1,10 +1,10 @@
-"""Independent chains of AMX tile instructions: the ceiling of int8 and bfloat16 on CPUs with AMX.
+"""Empirical peak of int8 and bfloat16 on CPUs with AMX, by independent chains of tile instructions.
 
-Bound: the core's one unit that multiplies tiles. It starts an instruction every 16 cycles (Intel's optimisation manual,
-for Sapphire Rapids), which is 2,048 operations per cycle in int8 and 1,024 in bfloat16: eight times what two units do
-that multiply vectors of 512 bits. Two tiles of A, two of B and four of sums stay in registers for all steps of a round.
+Bound: the tile multiplication unit of a core. It starts an instruction every 16 cycles (Intel's optimisation manual,
+for Sapphire Rapids): 2,048 operations per cycle in int8 and 1,024 in bfloat16, eight times as much as two 512-bit
+vector units. Two tiles of A, two of B and four of sums stay in registers for all steps of a round.
 
-Measured share of the bound: none, for this has never run on such a CPU; see `accelbench.kernels.lib.cpu.amx`.
+Share of the bound: not measured; the code has never run on a CPU with AMX (see `accelbench.kernels.lib.cpu.amx`).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from accelbench.kernels.lib.cpu.threads import compiled, parallel
 from accelbench.kernels.peak_arith.narrow_task import ExactNumbers, InstructionKernels, to_bytes
 
 # |start| + steps·32·largest_factor² is at most 2²³ + 2¹⁴·32·4² = 2²⁴ in float32. 16·16,384 steps of four instructions
-# are 17 million cycles, some 6 ms, so that waking threads does not show.
+# are 17 million cycles, some 6 ms, so that the time to wake the threads is negligible.
 NUMBERS = {"int8": ExactNumbers(1 << 30, 127, 1 << 14, 16), "bfloat16": ExactNumbers(1 << 23, 4, 1 << 14, 16)}
 
 
 @compiled
 def run_rounds(sums: Any, factors: Any, steps: int, stride: int) -> None:
-    """Advance every round's sums by `steps` instructions for each of its tiles; the thread has tiles meanwhile."""
+    """Advance the sums of every round by `steps` instructions per tile; the thread configures and releases tiles."""
     configure_tiles()
     for start in range(0, len(sums), stride):
         run_tile_chains(sums, start, factors, steps)
@@ -46,13 +46,13 @@ def run_rounds(sums: Any, factors: Any, steps: int, stride: int) -> None:
 
 @parallel
 def run_on_all(sums: Any, factors: Any, steps: int, stride: int) -> None:
-    """Do `run_rounds` on every thread: row t of `sums` and `factors` is thread t's."""
+    """Call `run_rounds` on every thread, with row t of `sums` and `factors` for thread t."""
     for thread in prange(len(sums)):
         run_rounds(sums[thread], factors[thread], steps, stride)
 
 
 def unit(dot: TileDot) -> InstructionKernels:
-    """Return the ceiling's unit for an instruction, of `TILE_CHAINS` tiles of sums."""
+    """Return the measured kernels of an instruction: `TILE_CHAINS` tiles of sums."""
     numbers = NUMBERS[dot.dtype]
 
     def draw(rng: np.random.Generator, threads: int) -> tuple[Any, Any, Any]:

@@ -1,18 +1,19 @@
-"""Independent chains of fused multiply-adds in the registers of every thread: no matrix instructions.
+"""Empirical peak of the plain FMA units by independent chains of fused multiply-adds in the registers of all threads.
 
-Bound: the FMA units. A multiprocessor has four schedulers, each of which issues one instruction of a warp per clock.
-Here each has 8 warps of 8 chains: 64 independent FMAs, and a latency of 4 to 8 clocks needs no more than 8 of them. So
-the rate is multiprocessors × clock × FMAs per clock × 2. An instruction on 16-bit numbers does two FMAs, one in either
-half of a register; on compute capability 9.0 every other one is sent to a second unit (HFMA2.MMA).
+Bound: the FMA units, without tensor cores. A multiprocessor has four schedulers, each of which issues one warp
+instruction per clock. Each scheduler has 8 warps with 8 chains: 64 independent FMAs, of which a latency of 4–8 clocks
+requires at most 8. So the rate is multiprocessors × clock × FMAs per clock × 2. An instruction on 16-bit numbers does
+two FMAs, one in each half of a register; on compute capability 9.0 every other one is executed by a second unit
+(HFMA2.MMA).
 
-A turn of the loop makes 64 FMAs in each chain and adds the bits of all sums to the thread's answer. On compute
-capability 8.0, 9.0 and 10.0 it is of 520 or 521 instructions, 512 of them FMA (0.98); in float64 of 525 or 526 (0.97),
-but there the others find room, because an FMA takes two clocks or more.
+One iteration of the loop does 64 FMAs in each chain and adds the bits of all sums to the result of the thread. It has
+520 or 521 instructions on compute capability 8.0, 9.0 and 10.0, of which 512 are FMA (0.98). In float64 it has 525 or
+526 (0.97), but the others are hidden, because an FMA takes two or more clocks.
 
-The sums are whole numbers small enough to be exact in every format: a turn adds 64·a·b to them, the next subtracts it,
-so that they stay small however long it runs. Every turn's sums take part in the answers, and those of all threads are
-checked to the last bit: one FMA too few, in any lane, fails. Measured share of the bound: not measured yet on a GPU;
-`FLOP per cycle per multiprocessor` tells it (256 in float32 on 9.0) whatever the clock does.
+The sums are whole numbers small enough to be exact in every format: one iteration adds 64·a·b to them, the next
+subtracts it, so that they stay small. The results include the sums of every iteration and are checked bit by bit for
+all threads: one missing FMA in any lane fails the check. The metric `FLOP per cycle per multiprocessor` shows the
+share of the bound independently of the clock: on an H100 249.4 of 256 in float32 and 116.7 of 128 in float64.
 """
 
 from __future__ import annotations
@@ -38,24 +39,22 @@ from accelbench.profiling.records.work import Work
 VENDORS = ("nvidia",)
 
 THREADS = 1024
-"""The threads of the one block on each multiprocessor: 8 warps for each scheduler, spread evenly whatever else fits."""
+"""Threads per block, one block per multiprocessor: 8 warps for each scheduler, evenly distributed on every GPU."""
 CHAINS = 8
 STEPS = 64
-"""FMAs of a chain in one turn of the loop."""
+"""FMAs of a chain in one iteration of the loop."""
 TURNS = 1024
-"""The turns of the loop: some 2 ms where a scheduler issues an FMA per clock, as launching takes microseconds."""
+"""Iterations of the loop: some 2 ms at one FMA per clock and scheduler, long compared with a launch."""
 
 SOURCE = r"""
-// WORD is what a register holds (one number, or two of 16 bits), BITS the same as an integer, SIGN its sign bits.
-#ifndef CUDA_ON_HOST
+// WORD is the type of a register (one number, or two 16-bit numbers), BITS the integer of its size, SIGN its sign bits.
 __device__ __forceinline__ void add_product(WORD& sum, WORD a, WORD b) {
     asm volatile("fma.rn." TYPE " %0, %1, %2, %0;" : "+" REGISTER(sum) : REGISTER(a), REGISTER(b));
 }
-#endif
 
 union Word { WORD value; BITS bits; };
 
-// `starts` has CHAINS words for each thread of the grid, `factors` two, `answers` one; `cycles` one for each block.
+// Per thread of the grid: CHAINS words of `starts`, two of `factors`, one of `answers`. `cycles`: one number per block.
 extern "C" __global__ void __launch_bounds__(THREADS)
 run_chains(const WORD* starts, const WORD* factors, int turns, BITS* answers, long long* cycles) {
     const int threads = gridDim.x * THREADS, thread = blockIdx.x * THREADS + threadIdx.x;
@@ -86,31 +85,31 @@ run_chains(const WORD* starts, const WORD* factors, int turns, BITS* answers, lo
 
 @dataclass(frozen=True)
 class RegisterFormat:
-    """The layout of one dtype in the registers, and the whole numbers that keep its sums exact."""
+    """Register layout of a dtype, and ranges of whole numbers with exact sums."""
 
     lanes: int
     """Numbers in one register."""
     word: str
-    """The register in CUDA C++."""
+    """CUDA C++ type of the register."""
     instruction: str
-    """The type suffix of PTX's `fma.rn`."""
+    """Type suffix of `fma.rn` in PTX."""
     constraint: str
-    """The letter for the register in inline assembly."""
+    """Constraint letter of the register in inline assembly."""
     bits: Any
-    """The integer of the register's size."""
+    """Integer type of the size of the register."""
     largest_start: int
     largest_factors: tuple[int, int]
     capability: tuple[int, int]
 
     @property
     def sign(self) -> int:
-        """The bits that negate every number of a register."""
+        """Sign bits of all numbers of a register."""
         width = np.dtype(self.bits).itemsize * 8 // self.lanes
         return sum(1 << ((lane + 1) * width - 1) for lane in range(self.lanes))
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Return the options by which NVRTC compiles SOURCE for it."""
+        """Return the NVRTC options for SOURCE."""
         defined = {
             "THREADS": THREADS,
             "CHAINS": CHAINS,
@@ -124,8 +123,8 @@ class RegisterFormat:
         return ("--std=c++17", *(f"-D{name}={value}" for name, value in defined.items()))
 
 
-# |start| + STEPS·|a·b| is at most 2²⁴ in float32 (2⁵³ in float64), 2¹¹ in float16 and 2⁸ in bfloat16: up to there all
-# whole numbers are exact. The compute capability is the first with the instruction (PTX ISA, fma).
+# |start| + STEPS·|a·b| is at most 2²⁴ in float32 (2⁵³ in float64), 2¹¹ in float16 and 2⁸ in bfloat16, the limits for
+# exact whole numbers. The compute capability is the lowest with the instruction (PTX ISA, fma).
 FORMATS = {
     "float64": RegisterFormat(1, "double", "f64", "d", np.uint64, 1 << 23, (255, 255), (5, 0)),
     "float32": RegisterFormat(1, "float", "f32", "f", np.uint32, 1 << 23, (255, 255), (5, 0)),
@@ -150,9 +149,9 @@ def device_code() -> list[DeviceKernel]:
 
 
 def to_words(numbers: Any, dtype: str) -> Any:
-    """Return whole numbers (…, lanes) in the registers' format: (…), as integers of the same bits."""
+    """Return whole numbers of shape (…, lanes) as registers of shape (…), in the integer type of the registers."""
     kind = FORMATS[dtype]
-    if dtype == "bfloat16":  # the upper half of a float32, whose lower half is zero in whole numbers up to 2⁸
+    if dtype == "bfloat16":  # upper half of a float32; the lower half is zero for whole numbers up to 2⁸
         stored = (numbers.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     else:
         stored = numbers.astype(dtype)
@@ -160,9 +159,10 @@ def to_words(numbers: Any, dtype: str) -> Any:
 
 
 def expected_answers(starts: Any, factors: Any, turns: int, dtype: str) -> Any:
-    """Add up the bits of the sums after each turn: `starts` (CHAINS, threads, lanes), `factors` (2, threads, lanes).
+    """Return the expected result of each thread: the added bits of all sums after each iteration.
 
-    After an odd number of turns a sum is start + STEPS·a·b, after an even number it is start.
+    The shapes are (CHAINS, threads, lanes) for `starts` and (2, threads, lanes) for `factors`. After an odd number of
+    iterations a sum is start + STEPS·a·b, after an even number it is start.
     """
     after_odd = to_words(starts + STEPS * factors[0] * factors[1], dtype).sum(axis=0, dtype=np.uint64)
     after_even = to_words(starts, dtype).sum(axis=0, dtype=np.uint64)
@@ -171,7 +171,7 @@ def expected_answers(starts: Any, factors: Any, turns: int, dtype: str) -> Any:
 
 
 def draw(rng: np.random.Generator, threads: int, dtype: str) -> tuple[Any, Any]:
-    """Return random whole starting values and factors, never 0, of both signs."""
+    """Return random whole initial sums and factors, never 0, of both signs."""
     kind = FORMATS[dtype]
     starts = rng.integers(-kind.largest_start, kind.largest_start, (CHAINS, threads, kind.lanes), endpoint=True)
     largest = np.reshape(kind.largest_factors, (2, 1, 1))
@@ -180,7 +180,7 @@ def draw(rng: np.random.Generator, threads: int, dtype: str) -> tuple[Any, Any]:
 
 
 def prepare(point: Point) -> Task:
-    """Prepare random starting values and factors for all threads of the device; Skip where it lacks the type's FMA."""
+    """Prepare random initial sums and factors for all threads of the device; Skip if it lacks the FMA of the type."""
     cupy = library("cupy")
     dtype = str(point["dtype"])
     kind = FORMATS[dtype]
@@ -224,12 +224,12 @@ def prepare(point: Point) -> Task:
 
 
 def verify_answers(found: Any, expected: Any) -> Verification:
-    """Check every thread's answer, bit by bit."""
+    """Check the result of every thread bit by bit."""
     wrong = np.flatnonzero(found != expected)
     shown = int(wrong[0]) if wrong.size else 0
     return Verification(
         passed=wrong.size == 0,
-        method="the bits of every sum after every turn, added up by each thread",
-        expected=f"{int(expected[shown]):#x} of thread {shown:,}, and all others as computed",
+        method="bits of every sum after every iteration, added by each thread",
+        expected=f"{int(expected[shown]):#x} of thread {shown:,}, and all others equal",
         found=f"{int(found[shown]):#x}, and {wrong.size:,} of {found.size:,} threads wrong",
     )

@@ -1,7 +1,7 @@
-"""Task of the ceiling of narrow types: whole numbers that keep all sums exact, and the check of each sum.
+"""Task of the arithmetic peak of narrow types: whole numbers with exact sums, and the check of each sum.
 
-The results are exact. int32 sums wrap around as NumPy's do, for any factors; floating-point sums are whole numbers of
-at most 2²⁴ in float32 and 2¹¹ in float16, so that no kind of rounding changes one.
+int32 sums wrap around, as NumPy's do, for any factors. Floating-point sums are whole numbers of at most 2²⁴ in float32
+and 2¹¹ in float16, which no rounding changes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ KEPT = {"int8": np.int32, "bfloat16": np.float32, "float16": np.float16}
 
 @dataclass(frozen=True)
 class ExactNumbers:
-    """Ranges of whole numbers that keep the sums of a type exact, and the number of additions."""
+    """Ranges of whole numbers for which the sums of a type are exact, and the number of additions."""
 
     largest_start: int
     largest_factor: int
     steps: int
     """Instructions of each chain in a round."""
     rounds: int
-    """Rounds of an execution, each with its own starting values."""
+    """Rounds of an execution, each with its own initial sums."""
 
     def draw_factors(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
         """Return random whole factors, never 0, of both signs."""
@@ -54,13 +54,14 @@ class InstructionKernels:
     sums: int
     """Sums of a round."""
     factor_bytes: int
-    """Bytes of the first factors in registers, and of the second ones."""
+    """Bytes of the first factors in registers; the second factors have the same size."""
     draw: Callable[[np.random.Generator, int], tuple[Any, Any, Any]]
-    """Return the bytes of both factors for that many threads, and the increment of each sum in a step."""
+    """Function of (generator, threads) that returns the bytes of both factors for all threads, and the increment of
+    each sum in a step."""
     run_rounds: Callable[[Any, Any, int, int], None]
-    """Advance the sums of every round of one thread by that many steps; the last argument is the sums of a round."""
+    """Function of (sums, factors, steps, sums of a round) that advances the sums of every round of one thread."""
     run_on_all: Callable[[Any, Any, int, int], None]
-    """Do the same on every thread, each with a row of sums and factors."""
+    """Function that does the same on every thread, each with a row of sums and factors."""
 
 
 def to_bytes(numbers: Any, dtype: str, unsigned: bool = False) -> Any:
@@ -71,8 +72,8 @@ def to_bytes(numbers: Any, dtype: str, unsigned: bool = False) -> Any:
     return stored.view(np.uint8)
 
 
-def narrow_task(point: Point, unit: InstructionKernels, beside: Mapping[str, Metric]) -> Task:
-    """Return the task that measures the rate of an instruction; `beside` is added to its metrics."""
+def narrow_task(point: Point, unit: InstructionKernels, additional: Mapping[str, Metric]) -> Task:
+    """Return the task that measures the rate of an instruction; `additional` metrics are reported as well."""
     dtype, numbers = unit.dtype, unit.numbers
     threads = thread_count() if point["cores"] == "all" else 1
     rng = point.rng()
@@ -83,7 +84,7 @@ def narrow_task(point: Point, unit: InstructionKernels, beside: Mapping[str, Met
     factors = np.empty((threads, 2 * half), np.uint8)
 
     def draw() -> Any:
-        """Fill sums and factors and return what a step adds to the sums of a round."""
+        """Write random sums and factors, and return the increments of the sums of a round in a step."""
         sums[:] = rng.integers(-numbers.largest_start, numbers.largest_start, sums.shape, endpoint=True)
         factors[:, :half], factors[:, half:], each = unit.draw(rng, threads)
         return each
@@ -95,7 +96,7 @@ def narrow_task(point: Point, unit: InstructionKernels, beside: Mapping[str, Met
             unit.run_on_all(words, factors, numbers.steps, unit.sums)
 
     def run() -> None:
-        # The second factors' sign is turned each time, so that repetition brings the sums back instead of ever further.
+        # The sign of the second factors alternates, so that repetition returns the sums to their initial values.
         execute()
         turned = factors[:, half:]
         if dtype == "int8":
@@ -126,7 +127,7 @@ def narrow_task(point: Point, unit: InstructionKernels, beside: Mapping[str, Met
             "arithmetic per core": Metric(flops / seconds / clock / threads, "FLOP/cycle"),
             f"arithmetic of one {unit.instruction}": Metric(unit.flops, "FLOP"),
             "threads": Metric(threads),
-            **beside,
+            **additional,
         }
 
     draw()

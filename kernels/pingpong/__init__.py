@@ -1,4 +1,4 @@
-"""Messages back and forth between two processes: latency and bandwidth of their connection."""
+"""Ping-pong messages between two processes: latency and bandwidth of their connection."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ LARGEST = 1 << 30
     module="accelbench.kernels.pingpong.{device}_{impl}",
     axes={"bytes": BYTES, "processes": (2,)},
     limits={"bytes": (1, LARGEST), "processes": (2, 1 << 16)},
-    figure="bytes",
-    unbounded="messages between processes are bounded by what joins them, whose peak is not known",
+    metric="bytes",
+    unbounded="messages between processes are bounded by the link between them, and its peak is unknown",
     layout={"processes": "processes"},
     sizes={"bytes": 1},
 )
 def pingpong() -> None:
-    """Bandwidth of a message that rank 0 sends to the last rank, and that comes back; the ranks between look on.
+    """Bandwidth of a message that rank 0 sends to the last rank and receives back; the other ranks are idle.
 
-    As NetPIPE draws it (Snell, Mikler and Gustafson, "NetPIPE: a network protocol independent performance evaluator",
-    1996): `latency` is half of the round trip, and bandwidth the message's bytes by that. `tcp` is a plain socket, with
-    TCP_NODELAY; `nccl` sends from one GPU's memory to another's.
+    As in NetPIPE (Snell, Mikler and Gustafson, "NetPIPE: a network protocol independent performance evaluator", 1996),
+    `latency` is half of the round-trip time, and bandwidth is the size of the message divided by the latency. `tcp` is
+    a plain socket with TCP_NODELAY; `nccl` sends from the memory of one GPU to that of another.
     """

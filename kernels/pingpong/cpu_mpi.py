@@ -1,6 +1,6 @@
-"""Messages by MPI's blocking send and receive, through mpi4py: Open MPI's, MPICH's, or a site's own.
+"""Messages by blocking MPI send and receive through mpi4py: Open MPI, MPICH, or the site's MPI library.
 
-Bound: the link; on one host MPI copies through memory that the ranks share.
+Bound: the link; on one host this is shared memory, through which MPI copies.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from accelbench.profiling.records.point import Point
 
 
 def prepare(point: Point) -> Task:
-    """Skip where mpi4py, an MPI launcher, or the memory is missing."""
+    """Return this rank's task; Skip without mpi4py, an MPI launcher, or enough memory."""
     require_host_memory(point, world())
     return in_mpi_process(__name__, point)
 
 
 def prepare_in_mpi(point: Point) -> Task:
-    """Return this rank's task, made in the process that holds its place in MPI."""
+    """Return this rank's task; called in the rank's MPI process."""
     here = world()
     return make_task(point, round_trips(mpi(here)), lockstep(here), here)
 
 
 def round_trips(library: Any) -> Trips:
-    """Return the round trips of rank 0 with the last rank."""
+    """Return this rank's function for round trips between rank 0 and the last rank."""
     ranks, byte = library.COMM_WORLD, library.BYTE
     first, last = ranks.rank == 0, ranks.size - 1
 

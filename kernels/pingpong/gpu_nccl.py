@@ -1,7 +1,7 @@
-"""Messages from one GPU's memory to another's, by NCCL's send and receive, through CuPy.
+"""Messages between the memory of two GPUs by NCCL's send and receive, through CuPy.
 
-Bound: the link between the GPUs (NVLink, PCIe, the network), and for small messages the start of NCCL's kernels, one
-for each way. Not measured yet on GPUs.
+Bound: the link between the GPUs (NVLink, PCIe, network); for small messages the launch of NCCL's kernels, one per
+direction. Not measured yet on GPUs.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ VENDORS = ("nvidia",)
 
 
 def device_code() -> list[DeviceKernel]:
-    """Return no kernel: NCCL's own move the data."""
+    """Return an empty list: all kernels are NCCL's."""
     return []
 
 
 def prepare(point: Point) -> Task:
-    """Skip where CuPy, NCCL, device memory, or a GPU for each rank is missing."""
+    """Return this rank's task; Skip without CuPy, NCCL, a GPU for each rank, or enough device memory."""
     here = world()
     require_nccl()
     require_device_memory(2 * int(point["bytes"]))
@@ -45,13 +45,13 @@ def nccl(steps: Lockstep) -> Messages:
 
 
 class Messages(Communicator):
-    """The messages of NCCL's communicator between rank 0 and the last rank."""
+    """NCCL messages between rank 0 and the last rank."""
 
     def empty(self, size: int) -> Any:
         return self.array(size, np.uint8)
 
     def trips(self, payload: Any, returned: Any, loops: int) -> None:
-        """Make the round trips: all are enqueued, and the last one is waited for."""
+        """Enqueue all round trips, then wait for the last one."""
         first, last, byte, to = self.here.rank == 0, self.here.size - 1, self.nccl.NCCL_UINT8, self.stream.ptr
         for _ in range(loops):
             if first:

@@ -18,25 +18,25 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 Trips = Callable[[Any, Any, int], object]
-"""Makes so many round trips: rank 0 sends the first array and receives into the second, the last rank sends back from
-the first what it received there."""
+"""Function `trips(payload, returned, loops)`: rank 0 sends the first array and receives into the second; the last rank
+receives into the first array and sends it back."""
 
 
 class MessageMemory(Protocol):
-    """The memory that the messages lie in."""
+    """Interface of the memory that holds the messages."""
 
     def empty(self, size: int) -> Any:
-        """Return an array of so many bytes."""
+        """Return an uninitialised array of `size` bytes."""
 
     def put(self, array: Any, begin: int, values: Any) -> None:
-        """Write host values into the array from there on."""
+        """Write host values to the array from the element `begin` on."""
 
     def get(self, array: Any, begin: int, end: int) -> Any:
-        """Return that part of the array, on the host."""
+        """Return the elements [begin, end) as a host array."""
 
 
 class HostBuffers:
-    """The host's memory, in NumPy arrays."""
+    """NumPy arrays in host memory."""
 
     def empty(self, size: int) -> Any:
         return np.empty(size, np.uint8)
@@ -52,15 +52,16 @@ HOST = HostBuffers()
 
 
 def require_host_memory(point: Point, here: World) -> None:
-    """Skip where the two buffers of each rank on this host would take more than half of its available memory."""
+    """Skip if two buffers for each rank on this host need more than half of its available memory."""
     require_memory(2 * int(point["bytes"]) * here.local_size)
 
 
 def make_task(point: Point, trips: Trips, steps: Lockstep, here: World, memory: MessageMemory = HOST) -> Task:
-    """Return this rank's task: one execution is a round trip, which carries the message twice.
+    """Return this rank's task: one execution is one round trip, which carries the message twice.
 
-    It is rank 0 whose clock counts: it begins, and it has the message in the end. What is timed comes back to where it
-    was sent from, as in NetPIPE: another array would take as much of the caches again. What is checked does not.
+    The time is measured by rank 0, at which a round trip begins and ends. In timed executions the message is received
+    into the array from which it was sent, as in NetPIPE, because a second array would occupy as much cache again. In
+    the check it is received into a second array.
     """
     size, first, last = int(point["bytes"]), here.rank == 0, here.rank == here.size - 1
     rng = np.random.default_rng([point.seed, here.rank])
@@ -72,7 +73,7 @@ def make_task(point: Point, trips: Trips, steps: Lockstep, here: World, memory: 
             trips(payload, payload, loops)
 
     def draw() -> None:
-        """Draw a fresh message in rank 0; where it is received each of its bytes is another one."""
+        """Write a fresh random message on rank 0, and its complement to the array that receives it in the check."""
         drawn = np.frombuffer(rng.bytes(size), np.uint8)
         memory.put(payload, 0, drawn)
         if first:
@@ -97,11 +98,11 @@ def make_task(point: Point, trips: Trips, steps: Lockstep, here: World, memory: 
 
 
 def judge(found: list[dict[str, int]]) -> Verification:
-    """Check that every byte came back, and that the last rank has them too."""
+    """Check that every byte came back, and that the last rank received the message, by its checksum."""
     wrong, arrived = found[0]["wrong"], found[0]["sum"] == found[-1]["sum"]
     return Verification(
         passed=wrong == 0 and arrived,
-        method="random bytes, each compared when they came back, and by their checksum where they turned",
+        method="random bytes, compared one by one on return, and by checksum at the last rank",
         expected="0 wrong, arrived",
         found=f"{wrong:,} wrong, {'arrived' if arrived else 'others arrived'}",
     )

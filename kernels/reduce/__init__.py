@@ -12,8 +12,8 @@ from accelbench.profiling.benchmark import benchmark
     axes={
         "dtype": ("float64", "float32", "int32"),
     },
-    figure="bytes",
+    metric="bytes",
     bound="memory",
 )
 def reduce() -> None:
-    """The sum of an array far larger than the caches; integers of 32 bits are added up in 64, as NumPy does."""
+    """Sum of an array far larger than the caches; int32 is summed in int64, as in NumPy."""

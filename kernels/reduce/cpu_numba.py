@@ -1,7 +1,7 @@
 """Sum on all cores, each thread over a contiguous part that it touched first, with eight sums in vector registers.
 
-Bound: memory; every element is read once. Measured on two cores of an AMD Zen 3 virtual machine: 31 GB/s in each of the
-three types, 0.9 to 1.1 times likwid-bench's `load_avx` in the same minutes; NumPy, on one core, 8 to 19.
+Bound: memory; every element is read once. Measured on two cores of an AMD Zen 3 virtual machine: 31 GB/s for each of
+the three types, 0.9–1.1× likwid-bench's `load_avx`, run within minutes; NumPy on one core 8–19 GB/s.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from accelbench.profiling.records.point import Point
 
 @compiled
 def sum_integers(array: Any, begin: int, end: int) -> Any:
-    """Return the sum of array[begin:end]. LLVM vectorises it, since integer sums may be reordered."""
+    """Return the sum of array[begin:end]; LLVM vectorises the loop, because integer sums may be reordered."""
     total = 0
-    for i in range(np.uint64(begin), np.uint64(end)):  # a signed index could count from the end, which bars vectors
+    for i in range(np.uint64(begin), np.uint64(end)):  # the wraparound of signed indices prevents vectorisation
         total += array[i]
     return total
 
@@ -43,7 +43,7 @@ def sum_integers_on_all(array: Any, partial: Any) -> None:
 
 
 def sum_on_all(array: Any, threads: int) -> Any:
-    """Return the sum of a one-dimensional array, which is divided into equal parts for the threads."""
+    """Return the sum of a one-dimensional array, divided into equal parts for the threads."""
     if np.issubdtype(array.dtype, np.floating):
         partial, run = np.empty(threads, array.dtype), sum_vectors_on_all
     else:

@@ -1,6 +1,6 @@
 """Sum by NumPy: one core, vector registers, pairwise summation.
 
-Bound: memory, as far as one core can use it.
+Bound: the memory bandwidth of one core.
 """
 
 from __future__ import annotations

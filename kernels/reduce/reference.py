@@ -1,4 +1,4 @@
-"""The sum of a long array: random whole numbers, its bytes, and the check, which is exact in every type."""
+"""Sum of a long array: random whole numbers, bytes, and the check, which is exact for every type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 SUM_TYPE = {"float64": "float64", "float32": "float32", "int32": "int64"}
-"""The type of the sum for each type of elements, by NumPy's rule."""
+"""Type of the sum by type of the elements, as in NumPy."""
 
 
 def problem(point: Point) -> ArrayProblem:
@@ -39,7 +39,7 @@ def add_up(library: Any, x: Any, out: Any) -> None:
 
 
 def verify_total(blocks: Iterable[RowBlock]) -> Verification:
-    """Check the sum to the last bit."""
+    """Check the sum bit by bit."""
     ones, expected = np.ones(PART, np.float32), 0
     for (x,), (out,) in blocks:
         expected += exact_sum((x[i : i + PART], ones[: len(x) - i]) for i in range(0, len(x), PART))

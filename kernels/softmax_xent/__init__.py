@@ -1,4 +1,4 @@
-"""Cross-entropy of a softmax over a vocabulary, and its gradient: the loss of a language model."""
+"""Softmax cross-entropy over a vocabulary, and its gradient: the loss of a language model."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from accelbench.profiling.benchmark import benchmark
     module="accelbench.kernels.softmax_xent.{device}_{impl}",
     axes={"vocabulary": (32_000, 50_257)},
     limits={"vocabulary": (1, 1 << 20)},
-    figure="bytes",
+    metric="bytes",
     bound="memory",
     dtype="float32",
     small={"vocabulary": (50_257,)},
 )
 def softmax_xent() -> None:
-    """Cross-entropy of a softmax over rows of scores and its gradient: scores read once, the gradient written once.
+    """Softmax cross-entropy of rows of scores, and its gradient: scores read once, gradient written once.
 
-    The vocabularies are those of Llama 2 and of GPT-2; the latter is no multiple of anything that a machine likes.
+    The default widths are the vocabulary sizes of Llama 2 and of GPT-2; the latter is odd.
     """

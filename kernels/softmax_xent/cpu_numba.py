@@ -1,12 +1,12 @@
-"""Cross-entropy and gradient on all cores, in one pass over memory: online softmax.
+"""Cross-entropy and gradient on all cores, in one pass over memory, by online softmax.
 
-The scores of a row come in blocks that the first-level cache holds. A block's maximum is found first; where it exceeds
-the one so far, the sum so far is multiplied by e to their difference (Milakov and Gimelshein, "Online normalizer
-calculation for softmax", 2018). The second reading of the row, which writes the gradient past the cache, finds it in
-the second-level cache, if that holds a row. Bound: memory where there are many cores to a memory channel; two
-exponentials of each element take as long on few. Measured on two cores of a shared AMD virtual machine with AVX-512, in
-turns with `stream`'s copy in float32, twice: 0.40 and 0.62 of its rate; NumPy, on one core, 0.1 of it. One exponential,
-kept in a row between the two readings, was no faster.
+Bound: memory if many cores share a memory channel; with few cores the two exponentials per element take as long. A row
+is processed in blocks that fit in L1: if the maximum of a block exceeds the running maximum, the running sum is
+multiplied by e^(old − new) (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). The second
+pass over a row, which writes the gradient by non-temporal stores, reads the row from L2 if it fits.
+
+Measured on two cores of a shared AMD virtual machine with AVX-512, alternating with float32 `stream` copy, in two runs:
+0.40 and 0.62 of its rate; NumPy on one core 0.1. Storing the exponentials of a row between the passes was not faster.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
 
 BLOCK = 1024
-"""Elements of a block: 4 KiB, so short that memory hardly waits for their exponentials."""
+"""Elements of a block: 4 KiB, so few that memory is hardly idle during their exponentials."""
 ONE = np.float32(1)
 
 
 @compiled
 def maximum_of(x: Any, begin: int, end: int) -> Any:
-    """Return the largest element from `begin` to before `end`, in two chains."""
+    """Return the largest element of x[begin:end], by two independent chains."""
     lanes = lanes_of(x)
     top = x[begin]
     m0 = m1 = splat(top)
@@ -49,7 +49,7 @@ def maximum_of(x: Any, begin: int, end: int) -> Any:
 
 @compiled
 def sum_of_exponentials(x: Any, begin: int, end: int, top: Any) -> Any:
-    """Return Σ e^(x − top) from `begin` to before `end`, in two chains; no element exceeds `top`."""
+    """Return Σ e^(x − top) of x[begin:end], by two independent chains; no element exceeds `top`."""
     lanes = lanes_of(x)
     one, minus = splat(ONE), splat(-top)
     s0 = s1 = splat(ONE - ONE)
@@ -65,7 +65,7 @@ def sum_of_exponentials(x: Any, begin: int, end: int, top: Any) -> Any:
 
 @compiled
 def differentiate_rows(scores: Any, labels: Any, losses: Any, gradient: Any, width: int, first: int, last: int) -> None:
-    """Write losses and gradient of the rows from `first` to before `last`; scores and gradient are flat."""
+    """Write losses and gradient of the rows [first, last); scores and gradient are flat."""
     lanes, share = lanes_of(scores), ONE / np.float32(len(labels))
     one, zero = splat(ONE), splat(ONE - ONE)
     for row in range(first, last):
@@ -93,7 +93,7 @@ def differentiate_rows(scores: Any, labels: Any, losses: Any, gradient: Any, wid
 
 @parallel
 def differentiate_on_all(scores: Any, labels: Any, losses: Any, gradient: Any, threads: int) -> None:
-    """Write losses and gradient of flat rows of scores; the gradient begins at a multiple of a vector."""
+    """Write losses and gradient of flat rows of scores; the gradient is aligned to a vector."""
     rows = len(labels)
     width = len(scores) // rows
     for thread in prange(threads):

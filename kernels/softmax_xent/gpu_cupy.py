@@ -1,6 +1,6 @@
-"""Cross-entropy and gradient by CuPy's array operations, a kernel for each: the straightforward implementation.
+"""Cross-entropy and gradient by CuPy's array operations, one kernel for each operation.
 
-Bound: device memory, through which 8 elements pass where 2 are counted. Not measured yet on a GPU.
+Bound: device memory; 8 elements are moved for every 2 that are counted. Not measured yet on a GPU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cross-entropy of a softmax and its gradient: inputs, bytes and check.
+"""Softmax cross-entropy and its gradient: inputs, bytes and check.
 
-Of the scores x of a row with the label t: loss = ln Σ eˣ − x[t]. The gradient is that of the mean over all rows:
-(softmax(x) − 1 at t) / rows.
+For a row with the scores x and the label t: loss = ln Σ eˣ − x[t]. The gradient of the mean loss over all rows is
+(softmax(x) − onehot(t)) / rows.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.verification import relative_error, verify_close
 
 MEAN, DEVIATION = 100.0, 4.0
-"""Scores are normal around 100, whose exponential overflows in float32: an implementation that does not subtract the
-maximum fails. They spread so little that no exponential of a difference vanishes."""
+"""Distribution of the scores. e¹⁰⁰ overflows in float32, so an implementation that does not subtract the maximum fails;
+the deviation is so small that no exponential of a difference underflows."""
 RESCALED = 64
-"""Roundings of a running sum whose maximum grows: four each time, sixteen times; a random row has ln 50,257 ≈ 11."""
+"""Roundings from rescaling a running sum when the running maximum grows: 4 for each of 16 increases. A random row of
+50,257 scores has about ln 50,257 ≈ 11 increases."""
 
 
 def problem(point: Point) -> ArrayProblem:
@@ -46,14 +47,13 @@ def problem(point: Point) -> ArrayProblem:
 def work_of(rows: int, width: int) -> Work:
     """Return the bytes: scores read once, gradient written once; for each row a label read and a loss written.
 
-    A second reading of a row is not counted, since a cache can hold the row; neither is a line that a cache fetches
-    before it is overwritten.
+    Not counted are a second read of a row, because it fits in a cache, and reads of lines before they are overwritten.
     """
     return Work(bytes=4 * (2 * rows * width + 2 * rows))
 
 
 def draw_scores(rng: np.random.Generator, _size: int) -> RandomArray:
-    """Return normal numbers around MEAN, multiplied by others between 1 and 1.05, which spread about as little."""
+    """Return normal numbers around MEAN, multiplied by uniform numbers between 1 and 1.05."""
     normal = draw_normal(rng, np.dtype(np.float32))
     factors = np.float32(1) + np.float32(0.05) * (np.abs(normal.b) - 1)
     return RandomArray(np.float32(MEAN) + np.float32(DEVIATION) * normal.a, factors)
@@ -81,12 +81,13 @@ def cross_entropy(library: Any, scores: Any, labels: Any, losses: Any, gradient:
 def verify_cross_entropy(blocks: Iterable[RowBlock], rows: int) -> Verification:
     """Check every loss and every element of the gradient, ((scores, labels), (losses, gradient)), against float64.
 
-    An exponential of a difference d = x − max errs by |d|·u, as d is rounded, and 4u of its own. A sum of them, all
-    positive, errs by about u·√(width/3) in any order, of which four times is allowed (Higham and Mary, 2019), and by
-    RESCALED·u where its maximum grew. With D the largest |d|, softmax, which divides one by the other, errs by at most
-    (2·D + 4·√(width/3) + RESCALED + 12)·u of itself, and at the label by u of 1 more; the gradient's error is measured
-    against both. A loss has the sum's error in its logarithm, and rounds once for each of its terms, which its error is
-    measured against: the maximum, the logarithm, the label's score, and 1 for the logarithm's error.
+    The exponential of a difference d = x − max has a relative error of |d|·u, because d is rounded, plus 4u. A sum of
+    exponentials, all positive, has an error of about u·√(width/3) in any order, of which four times is allowed (Higham
+    and Mary, 2019), plus RESCALED·u for the growth of the maximum. With D the largest |d|, the softmax, a quotient of
+    the two, has a relative error of at most (2·D + 4·√(width/3) + RESCALED + 12)·u, and the element at the label
+    another error of u of 1; the error of the gradient is relative to both. The loss contains the error of the sum in
+    its logarithm and rounds once per term; its error is relative to the sum of its terms (the maximum, the logarithm
+    and the label's score) and 1 for the error of the logarithm.
     """
     largest, spread, width = 0.0, 0.0, 1
     for (scores, labels), (losses, gradient) in blocks:

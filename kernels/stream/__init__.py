@@ -14,10 +14,10 @@ from accelbench.profiling.benchmark import benchmark
         "dtype": ("float64", "float32"),
     },
     only={"impl": {"vendor": {"op": ("copy",)}}},
-    figure="bytes",
+    metric="bytes",
     bound="memory",
     ceiling=True,
     small={"op": ("dot",)},
 )
 def stream() -> None:
-    """Memory bandwidth by BabelStream's operations: c=a, b=s·c, c=a+b, a=b+s·c, Σa·b."""
+    """Memory bandwidth by BabelStream's operations: copy c=a, mul b=s·c, add c=a+b, triad a=b+s·c, dot Σa·b."""

@@ -1,12 +1,12 @@
 """BabelStream's five operations on all cores, each thread on a contiguous part that it touched first.
 
-Bound: memory. Bytes as BabelStream counts them (https://github.com/UoB-HPC/BabelStream): every element read and every
-element written once, so 2 per element for copy, mul and dot and 3 for add and triad. An ordinary store makes the
-cache read the line before it is overwritten, which moves 4 elements where 3 are counted; the stores here go past it.
+Bound: memory. Bytes are counted as in BabelStream (https://github.com/UoB-HPC/BabelStream): every element read or
+written once, that is 2 arrays for copy, mul and dot and 3 for add and triad. An ordinary store would first read the
+line that it overwrites, and move 4 elements for every 3 that are counted, so non-temporal stores are used.
 
-Measured on two cores of an AMD Zen 3 virtual machine: triad 1.5 times likwid-bench's `stream_avx_fma` (ordinary stores)
-and 0.97 times or more its `stream_mem_avx_fma` (stores past the cache). On one core of a shared Zen 4 machine, whose
-loops are eight loads and eight `vmovntps zmm`: copy 1.4 times `copy_mem_avx512`, triad 1.15 times `stream_mem_avx512`.
+Measured on two cores of an AMD Zen 3 virtual machine: triad 1.5× likwid-bench's `stream_avx_fma` (ordinary stores) and
+at least 0.97× its `stream_mem_avx_fma` (non-temporal stores). On one core of a shared Zen 4 machine, with loops of
+eight loads and eight `vmovntps zmm`: copy 1.4× `copy_mem_avx512`, triad 1.15× `stream_mem_avx512`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def copy(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
 
 @compiled
 def mul_part(a: Any, b: Any, c: Any, scalar: Any, begin: int, end: int) -> None:
-    # Memory is the bound: the addition that the FMA throws in is free.
+    # Memory is the bound, so the additional addition of the FMA takes no time.
     factor, zero = splat(scalar), splat(scalar - scalar)
     for i in range(begin, end, lanes_of(a)):
         store_past_cache(b, i, fma(factor, load(c, i), zero))
@@ -94,7 +94,7 @@ def triad(a: Any, b: Any, c: Any, scalar: Any, threads: int) -> None:
 
 @compiled
 def dot_part(a: Any, b: Any, begin: int, end: int) -> Any:
-    """Return the sum of a thread's products, in four chains so that the latency of the FMA is no bound."""
+    """Return the sum of a thread's products, by four independent sums that hide the FMA latency."""
     lanes = lanes_of(a)
     s0 = s1 = s2 = s3 = splat(a[begin] - a[begin])
     for i in range(begin, end, 4 * lanes):
@@ -136,7 +136,7 @@ def prepare(point: Point) -> Task:
 
 
 class Elementwise:
-    """copy, mul, add or triad: one array is written from the others, which hold random normal numbers."""
+    """Operation copy, mul, add or triad: one array is computed from the others, which contain random normal numbers."""
 
     def __init__(self, op: str, arrays: list[Any], rng: np.random.Generator, threads: int) -> None:
         self.arrays, self.threads = arrays, threads
@@ -150,10 +150,10 @@ class Elementwise:
         self.kernel(*self.arrays, self.scalar, self.threads)
 
     def verify(self) -> Verification:
-        """Run once more, from an array of NaN, and check every element against the closed form in float64.
+        """Poison the result, run once, and check every element against float64.
 
-        Rounding: the scalar product and the sum err by one unit roundoff each at most, here and again in a float64
-        reference, relative to the magnitudes that enter the sum: 4 in all.
+        The product by the scalar and the sum have an error of at most one unit roundoff each, here and in a float64
+        reference, relative to the magnitudes of the terms: 4 in total.
         """
         self.arrays[self.written].fill(np.nan)
         self.run()
@@ -165,13 +165,13 @@ class Elementwise:
             scale = np.sum(np.abs(terms), axis=0)
             largest = max(largest, relative_error(found, np.sum(terms, axis=0), scale))
         tolerance = 4 * UNIT_ROUNDOFF[self.arrays[0].dtype.name]
-        return verify_close(largest, 0.0, tolerance, "closed form of every element", scale=1.0)
+        return verify_close(largest, 0.0, tolerance, "float64, every element", scale=1.0)
 
 
 class DotProduct:
-    """Σ a·b, as one partial sum per thread.
+    """Operation dot, Σ a·b, with one partial sum per thread.
 
-    The inputs are uniform in [1, 2): the sum does not cancel, so that a missing part fails the check.
+    The inputs are uniform in [1, 2), so that terms do not cancel and a missing part fails the check.
     """
 
     def __init__(self, arrays: list[Any], rng: np.random.Generator, threads: int) -> None:
@@ -186,11 +186,11 @@ class DotProduct:
         return float(self.partial.sum(dtype=np.float64))
 
     def verify(self) -> Verification:
-        """Run once more, from partial sums of NaN, and check the sum against float64 sums of short pieces.
+        """Poison the partial sums, run once, and check the sum against float64 sums of short pieces.
 
-        A running sum of k terms of one sign errs at step i by up to u·i/k of its final size, independently: together
-        u·√(Σi²)/k = u·√(k/3), and four times that is allowed. k is at most a thread's part; in float64 this tells a
-        single missing element apart.
+        For k terms of one sign, the rounding error of step i is at most u·i/k of the final sum, independent of the
+        others. Together they are u·√(Σi²)/k = u·√(k/3), and four times that is allowed; k is at most the part of a
+        thread. In float64 a single missing element exceeds this tolerance.
         """
         self.partial.fill(np.nan)
         found = self.run()
@@ -206,7 +206,7 @@ class DotProduct:
         )
         k = len(self.a) // len(self.partial)
         tolerance = 4 * UNIT_ROUNDOFF[self.a.dtype.name] * math.sqrt(k / 3)
-        return verify_close(found, expected, tolerance, "sum of all products in float64")
+        return verify_close(found, expected, tolerance, "float64 sum of all products")
 
 
 Terms = Callable[[Any, Any, Any, Any], list[Any]]

@@ -1,9 +1,10 @@
-"""copy, mul, add, triad and dot in CUDA C++ through CuPy, with 16-byte accesses.
+"""BabelStream's copy, mul, add, triad and dot in CUDA C++ through CuPy, with 16-byte accesses.
 
-Bound: device memory; 2 or 3 arrays pass through it per execution, for at most 2 FLOP per element. A thread reads
-and writes 16 bytes at once, and has four loads of each input under way before it goes on. dot
-sums in registers, then in shared memory, then a second kernel of one block sums the blocks: no atomics, so the same
-inputs give the same bits. Not measured yet on a GPU.
+Bound: device memory; 2 or 3 arrays are read or written per execution, for at most 2 FLOP per element. A block of the
+elementwise operations computes one contiguous tile, with two coalesced accesses of 16 bytes per thread and array
+(compared with other forms in `gpu_numba`). dot loops with four loads of 16 bytes of each input in flight, sums in
+registers, then in shared memory, and a second kernel of one block adds the sums of the blocks; without atomics, results
+are reproducible bit for bit.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from accelbench.profiling.devices.cupy_device import attribute, cupy_library, cu
 from accelbench.profiling.records.point import Point
 
 THREADS = 256
+TILE = 2
+"""Accesses of 16 bytes per thread and array in the tile of a block."""
 BLOCKS_PER_MULTIPROCESSOR = 4
-"""The blocks of a multiprocessor, which run all at once with up to 64 registers per thread."""
+"""Blocks of dot per multiprocessor; all are resident with up to 64 registers per thread."""
 AHEAD = 4
-"""Loads of 16 bytes that a thread has under way, of each input: 64 KiB of it per multiprocessor. A card that reads
-4.8 TB/s with a latency of a microsecond has 5 MB under way, 36 KiB on each of 132 multiprocessors (Little's law)."""
+"""Loads of 16 bytes of each input that a thread of dot has in flight: 64 KiB per input and multiprocessor. By Little's
+law, 4.8 TB/s with a latency of 1 µs need 5 MB in flight, 36 KiB on each of 132 multiprocessors."""
 
 SOURCE = r"""
 #ifdef USE_DOUBLE
@@ -39,30 +42,27 @@ typedef float real;
 
 struct __align__(16) vec { real lane[LANES]; };
 
-// The arrays are whole numbers of vectors: their size is a multiple of 16 bytes.
+// The size of the arrays is a multiple of 16 bytes, that is of a vector.
 #define ELEMENTWISE(NAME, READS_Y, EXPRESSION)                                                                 \
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                  \
 NAME(const vec* __restrict__ x, const vec* __restrict__ y, real s, vec* __restrict__ out, long long vectors) { \
-    const long long step = (long long)gridDim.x * THREADS;                                                     \
-    _Pragma("unroll 1")                                                                                        \
-    for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < vectors; i += AHEAD * step) {        \
-        vec as[AHEAD], bs[AHEAD];                                                                              \
-        _Pragma("unroll")                                                                                      \
-        for (int k = 0; k < AHEAD; ++k)                                                                        \
-            if (i + k * step < vectors) {                                                                      \
-                as[k] = x[i + k * step];                                                                       \
-                if (READS_Y) bs[k] = y[i + k * step];                                                          \
-            }                                                                                                  \
-        _Pragma("unroll")                                                                                      \
-        for (int k = 0; k < AHEAD; ++k)                                                                        \
-            for (int lane = 0; lane < LANES; ++lane) {                                                         \
-                const real a = as[k].lane[lane], b = bs[k].lane[lane];                                         \
-                as[k].lane[lane] = EXPRESSION;                                                                 \
-            }                                                                                                  \
-        _Pragma("unroll")                                                                                      \
-        for (int k = 0; k < AHEAD; ++k)                                                                        \
-            if (i + k * step < vectors) out[i + k * step] = as[k];                                             \
-    }                                                                                                          \
+    const long long first = (long long)blockIdx.x * TILE * THREADS + threadIdx.x;                              \
+    vec as[TILE], bs[TILE];                                                                                    \
+    _Pragma("unroll")                                                                                          \
+    for (int k = 0; k < TILE; ++k)                                                                             \
+        if (first + k * THREADS < vectors) {                                                                   \
+            as[k] = x[first + k * THREADS];                                                                    \
+            if (READS_Y) bs[k] = y[first + k * THREADS];                                                       \
+        }                                                                                                      \
+    _Pragma("unroll")                                                                                          \
+    for (int k = 0; k < TILE; ++k)                                                                             \
+        for (int lane = 0; lane < LANES; ++lane) {                                                             \
+            const real a = as[k].lane[lane], b = bs[k].lane[lane];                                             \
+            as[k].lane[lane] = EXPRESSION;                                                                     \
+        }                                                                                                      \
+    _Pragma("unroll")                                                                                          \
+    for (int k = 0; k < TILE; ++k)                                                                             \
+        if (first + k * THREADS < vectors) out[first + k * THREADS] = as[k];                                   \
 }
 
 ELEMENTWISE(copy, false, a)
@@ -108,9 +108,14 @@ dot_total(const real* sums, int count, real* out) {
 
 
 def options(dtype: str) -> tuple[str, ...]:
-    """Return the options by which NVRTC compiles SOURCE for that type."""
-    sizes = f"-DTHREADS={THREADS}", f"-DBLOCKS={BLOCKS_PER_MULTIPROCESSOR}", f"-DAHEAD={AHEAD}"
+    """Return the NVRTC options for SOURCE and a type."""
+    sizes = f"-DTHREADS={THREADS}", f"-DBLOCKS={BLOCKS_PER_MULTIPROCESSOR}", f"-DAHEAD={AHEAD}", f"-DTILE={TILE}"
     return ("--std=c++17", *sizes, *(("-DUSE_DOUBLE",) if dtype == "float64" else ()))
+
+
+def tiles(vectors: int) -> int:
+    """Return the number of blocks of an elementwise operation on arrays of `vectors` times 16 bytes."""
+    return -(-vectors // (TILE * THREADS))
 
 
 def device_code() -> list[DeviceKernel]:
@@ -123,7 +128,14 @@ def device_code() -> list[DeviceKernel]:
         "dot-total": "dot_total",
     }
     return [
-        CudaKernel(f"stream cupy {name} {dtype}", entry, SOURCE, options(dtype), tuned=True, unit="4 × 16 bytes")
+        CudaKernel(
+            f"stream cupy {name} {dtype}",
+            entry,
+            SOURCE,
+            options(dtype),
+            tuned=True,
+            unit=f"{AHEAD if name == 'dot' else TILE} × 16 bytes",
+        )
         for dtype in ("float32", "float64")
         for name, entry in entries.items()
     ]
@@ -138,16 +150,17 @@ def prepare(point: Point) -> Task:
     kernels = [module.get_function(name) for name in (("dot_partial", "dot_total") if op == "dot" else (op,))]
 
     def bind(x: Any, y: Any, sums: Any, out: Any) -> Callable[[int], None]:
-        vectors = np.int64(x.nbytes // ACCESS_BYTES)
+        vectors = x.nbytes // ACCESS_BYTES
+        grid, count = (tiles(vectors),), np.int64(vectors)
 
         def run(stream: int = 0) -> None:
             with cupy_stream(stream):
                 if op == "dot":
                     partial, total = kernels
-                    partial((blocks,), (THREADS,), (x, y, sums, vectors))
+                    partial((blocks,), (THREADS,), (x, y, sums, count))
                     total((1,), (THREADS,), (sums, np.int32(blocks), out))
                 else:
-                    kernels[0]((blocks,), (THREADS,), (x, y, s, out, vectors))
+                    kernels[0](grid, (THREADS,), (x, y, s, out, count))
 
         return run
 

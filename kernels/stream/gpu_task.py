@@ -1,6 +1,6 @@
 """Task of the GPU implementations of stream: arrays on the device, and the check of every element.
 
-On inputs x and y: copy out = x · mul out = s·x · add out = x + y · triad out = x + s·y · dot Σ x·y.
+With the inputs x and y: copy out = x; mul out = s·x; add out = x + y; triad out = x + s·y; dot out = Σ x·y.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
 DOWNLOADED = 256 * PART
-"""Elements of a result on the host at once, up to 128 MiB."""
+"""Elements of a result copied to the host at a time, up to 128 MiB."""
 READS_Y = ("add", "triad", "dot")
 
 Bind = Callable[[Any, Any, Any, Any], Callable[[int], object]]
 
 
 def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) -> Task:
-    """Return the task of the operation on random arrays; `bind(x, y, sums, out)` returns what enqueues it on a stream.
+    """Return the task of the operation on random arrays; `bind(x, y, sums, out)` returns `run(stream)`.
 
-    The arrays are CuPy's. `out` is as long as x, or one element for dot; `sums` is for dot's kernel of
-    `blocks` blocks of `threads` threads: one element per block. dot is checked twice: exactly on whole numbers, whose
-    sum does not round, and then on the normal numbers that are measured. Skip if three arrays do not fit.
+    The arrays are CuPy arrays. `out` has the length of x, or one element for dot. `sums` has one element per block of
+    the kernel of dot, which has `blocks` blocks of `threads` threads. dot is checked twice: exactly, on whole numbers
+    without rounding, and then on the measured normal numbers. Skip if three arrays do not fit in memory.
     """
     cupy, op, dtype = cupy_library(), str(point["op"]), np.dtype(str(point["dtype"]))
     length = array_length(dtype.itemsize, arrays=3, moved=2)
@@ -60,7 +60,7 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
         return verify_elements(op, dtype, results_of(op, *drawn, out))
 
     def verify_exactly() -> Verification:
-        # The rounding that normal numbers allow a long sum could hide a product that is left out; here none can.
+        # With normal numbers the tolerance of a long sum could hide a missing product; with whole numbers it is zero.
         drawn = draw_whole(rng, LARGEST), draw_whole(rng, 1)
         run_on(*drawn)
         return verify_sum(exact_sum(pairs(*drawn, length)), out.get()[0])
@@ -73,12 +73,12 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
 
 
 def pairs(x: RandomArray, y: RandomArray, length: int) -> Iterator[tuple[Any, Any]]:
-    """Return (x, y) of every PART elements."""
+    """Return (x, y) in parts of PART elements."""
     return zip(x.parts(0, length), y.parts(0, length), strict=True)
 
 
 def results_of(op: str, x: RandomArray, y: RandomArray, out: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield (x, y, out) of every PART elements, `out` being a CuPy array; y is None where there is none."""
+    """Yield (x, y, out) in parts of PART elements; `out` is a CuPy array, and y is None for copy and mul."""
     for begin in range(0, len(out), DOWNLOADED):
         end = min(begin + DOWNLOADED, len(out))
         host = out[begin:end].get()
@@ -90,13 +90,13 @@ def results_of(op: str, x: RandomArray, y: RandomArray, out: Any) -> Iterator[tu
 def verify_elements(op: str, dtype: Any, parts: Iterable[tuple[Any, Any, Any]]) -> Verification:
     """Check every element of copy, mul, add or triad against float64, given (x, y, out) in parts.
 
-    The error of an element is measured against the sum of the magnitudes added. Each operation rounds once, by at
-    most u = ε/2 of its result; triad rounds the product and the sum, 2u (or once, fused), and SCALAR itself was
-    rounded to the type, which adds u to mul and triad. A copy must be exact.
+    Errors are relative to the sum of the magnitudes of the terms. Each operation rounds once, by at most u = ε/2 of its
+    result; triad rounds the product and the sum, 2u (once if fused). The rounding of SCALAR to the type adds u for mul
+    and triad. A copy must be exact.
     """
     limit = {"copy": 0, "mul": 2, "add": 1, "triad": 3}[op] * float(np.finfo(dtype).eps) / 2
     worst = max(_largest_error(op, *part) for part in parts)
-    # The float64 reference rounds too, which shows where the type is float64 itself.
+    # The float64 reference is rounded, too, which matters if the type is float64.
     reference = 3 * float(np.finfo(np.float64).eps) / 2 if op != "copy" else 0.0
     return Verification(
         passed=worst <= limit + reference, method="float64, every element", error=worst, tolerance=limit + reference
@@ -104,7 +104,7 @@ def verify_elements(op: str, dtype: Any, parts: Iterable[tuple[Any, Any, Any]]) 
 
 
 def _largest_error(op: str, x: Any, y: Any, out: Any) -> float:
-    # This is done in place, because temporaries would take longer than the arithmetic.
+    # In place, because allocating temporaries would take longer than the arithmetic.
     error = np.multiply(x, SCALAR if op == "mul" else 1.0, dtype=np.float64)
     scale = np.abs(error)
     if op in READS_Y:
@@ -115,15 +115,15 @@ def _largest_error(op: str, x: Any, y: Any, out: Any) -> float:
     error = np.abs(error, out=error)
     error /= np.maximum(scale, np.finfo(x.dtype).tiny, out=scale)
     largest = float(error.max())
-    # NaN, an element that was not written, counts as the largest error there is.
+    # NaN, from an element that was not written, counts as the largest possible error.
     return largest if np.isfinite(largest) else float(np.finfo(np.float64).max)
 
 
 def longest_chain(length: int, blocks: int, threads: int) -> int:
-    """Return the roundings of a product on its way into a dot product by two kernels, each a loop and then a tree.
+    """Return the maximum number of roundings of a term in a dot product by two kernels, each a loop and a tree.
 
-    A thread of the first adds up `length / (blocks·threads)` products, and up to 16 bytes of them more; the second
-    kernel is one block that adds up the sums of the blocks.
+    A thread of the first kernel adds `length / (blocks·threads)` products and up to 16 bytes more. The second kernel is
+    one block, which adds the sums of the blocks.
     """
     tree = threads.bit_length()
     return 1 + (-(-length // (blocks * threads)) + 4) + tree + -(-blocks // threads) + tree
@@ -132,8 +132,8 @@ def longest_chain(length: int, blocks: int, threads: int) -> int:
 def verify_dot(dtype: Any, parts: Iterable[tuple[Any, Any]], found: float, longest_chain: int) -> Verification:
     """Check a dot product against float64, relative to Σ|x·y|, given (x, y) in parts.
 
-    A product passes through at most `longest_chain` roundings (its own and the additions after it), each by at most
-    u of what it has become, so the error is at most `longest_chain`·u·Σ|x·y| (Higham, Accuracy and Stability, 4.2).
+    A term is rounded at most `longest_chain` times (as a product, and in additions), each time by at most u relative to
+    its value, so the error is at most `longest_chain`·u·Σ|x·y| (Higham, Accuracy and Stability, 4.2).
     """
     expected = magnitude = 0.0
     for x, y in parts:

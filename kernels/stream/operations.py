@@ -1,6 +1,6 @@
-"""Bytes and operations of BabelStream's five operations (Deakin et al., "GPU-STREAM v2.0", 2016).
+"""Bytes and FLOP of BabelStream's five operations (Deakin et al., "GPU-STREAM v2.0", 2016).
 
-Bytes are what the operation reads and writes; a cache that fetches a line before it is overwritten is not counted.
+Reads of cache lines before they are overwritten are not counted.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from accelbench.profiling.records.work import Work
 
 SCALAR = 0.4
-"""The factor s of BabelStream."""
+"""BabelStream's factor s."""
 ARRAYS_MOVED = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
 FLOPS_PER_ELEMENT = {"copy": 0, "mul": 1, "add": 1, "triad": 2, "dot": 2}
 

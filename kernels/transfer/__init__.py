@@ -1,4 +1,4 @@
-"""Copies between host and device memory, as for every batch of a training."""
+"""Copies between host and device memory, as for every batch of a training run."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ SMALLEST_KIB, LARGEST_KIB = 4, 1 << 20
     module="accelbench.kernels.transfer.{device}_size",
     axes={"memory": MEMORY, "direction": DIRECTION, "kib": KIB},
     limits={"kib": (SMALLEST_KIB, LARGEST_KIB)},
-    figure="bytes",
-    unbounded="a copy between host and device is bounded by what joins them, whose peak is not known",
+    metric="bytes",
+    unbounded="a copy between host and device is bounded by the link between them, and its peak is unknown",
     sizes={"kib": 1024},
 )
 def transfer() -> None:
-    """The rate of a copy between host and device memory, against its size.
+    """Bandwidth of a copy between host and device memory, by size.
 
-    Timed by the host clock, from the call to the end of the wait, as a program pays for it. `both` copies that many
-    bytes each way at once, on two streams, and counts them both. Memory is `pinned` if the system may not move it, so
-    that the device can read it by itself; a copy of `pageable` memory passes through a staging buffer of the driver,
-    filled or emptied by the calling thread, and so both directions follow one another.
+    Timed by the host clock, from the call until the copy is complete. `both` copies the given size in each direction
+    concurrently, on two streams, and counts both. `pinned` memory is page-locked, so that the device can access it
+    directly. A copy of `pageable` memory passes through a staging buffer of the driver, which the calling thread fills
+    or empties, so that the two directions are not concurrent.
     """
 
 
@@ -36,11 +36,11 @@ def transfer() -> None:
     module="accelbench.kernels.transfer.{device}_fit",
     axes={"memory": MEMORY, "direction": DIRECTION, "kib": (LARGEST_KIB,)},
     limits={"kib": (1024, LARGEST_KIB)},
-    figure="time",
+    metric="time",
 )
 def transfer_fit() -> None:
-    """Latency and bandwidth of copies between host and device memory, by a fit over sizes from 4 KiB to the given.
+    """Latency and bandwidth of copies between host and device memory, by a fit over sizes from 4 KiB to `kib`.
 
-    The line seconds = latency + bytes / bandwidth through the median times of each size, weighted so that the relative
-    errors count (`fit_line`). The figure is the mean time of a copy over all the sizes.
+    The line seconds = latency + bytes / bandwidth is fitted to the median time of each size by least squares of the
+    relative errors (`fit_line`). The result is the mean time of a copy over all sizes.
     """

@@ -1,4 +1,4 @@
-"""Synchronous copies between host and device memory, and the check that exactly these bytes arrive."""
+"""Synchronous copies between host and device memory, and the check that exactly the copied bytes change."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.profiling.devices.cupy_device import cupy_library, require_device_memory, synchronize
+from accelbench.profiling.devices.cupy_device import cupy_library, host_links, require_device_memory, synchronize
 from accelbench.profiling.machine.free_memory import require_memory
+from accelbench.profiling.machine.pcie import LINK_SHARE
 from accelbench.profiling.records.point import Point
-from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.quality import Metric, Verification
 
 PIECE = 1 << 26
-"""Bytes drawn and compared at once: bounds the further memory."""
+"""Bytes generated and compared at a time; bounds the additional memory."""
 BEYOND = 4096
-"""Bytes after the copied ones that must stay as they were."""
+"""Bytes after the copied ones, which must not change."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """One direction: a buffer in host memory, one in the device's, and the stream that copies between them."""
+    """One direction: a buffer in host memory, one in device memory, and the stream of the copies."""
 
     to_device: bool
     host: Any
@@ -29,7 +30,7 @@ class Way:
     stream: Any
 
     def enqueue(self, size: int) -> None:
-        """Copy the first `size` bytes."""
+        """Enqueue a copy of the first `size` bytes."""
         runtime = cupy_library().cuda.runtime
         host, device, stream = self.host.ctypes.data, self.device.data.ptr, self.stream.ptr
         if self.to_device:
@@ -38,14 +39,14 @@ class Way:
             runtime.memcpyAsync(host, device, size, runtime.memcpyDeviceToHost, stream)
 
     def fill(self, data: Pieces) -> None:
-        """Write the drawn bytes where they are copied from, and the complement of each where they are copied to."""
+        """Write the random bytes to the source, and their complement to the destination."""
         for begin, end, drawn in data:
             at_host, at_device = (drawn, ~drawn) if self.to_device else (~drawn, drawn)
             self.host[begin:end] = at_host
             self.device[begin:end].set(at_device)
 
     def wrong_bytes(self, data: Pieces, size: int) -> int:
-        """Count those of the first `size` bytes that did not arrive, and those of the others that were changed."""
+        """Return the number of bytes that are wrong: not copied among the first `size`, or changed after them."""
         wrong = 0
         for begin, end, drawn in data:
             found = self.device[begin:end].get() if self.to_device else self.host[begin:end]
@@ -57,7 +58,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Random bytes, (begin, end, bytes) piece by piece, the same each time they are asked for."""
+    """Reproducible random bytes; iteration yields them in pieces (begin, end, bytes)."""
 
     seed: int
     size: int
@@ -70,10 +71,10 @@ class Pieces:
 
 
 class Copies:
-    """The copies of a point's memory and direction, of any size up to its `kib`."""
+    """Copies with the memory and direction of a point, of any size up to its `kib`."""
 
     def __init__(self, point: Point) -> None:
-        """Allocate and fill; Skip where host or device memory does not suffice."""
+        """Allocate and fill the buffers; Skip without enough host or device memory."""
         cupy = cupy_library()
         direction = str(point["direction"])
         ways = ("to-device", "from-device") if direction == "both" else (direction,)
@@ -93,14 +94,30 @@ class Copies:
         self.fill(self.largest)
 
     def copy(self, size: int) -> None:
-        """Copy that many bytes each way, and wait for it."""
+        """Copy `size` bytes in each direction and wait for completion."""
         for way in self.ways:
             way.enqueue(size)
         for way in self.ways:
             way.stream.synchronize()
 
+    def link(self) -> dict[str, Metric]:
+        """Return the host link in use right after a copy, as metrics; empty if it is unknown."""
+        self.copy(self.largest)
+        links = host_links()
+        if links is None:
+            return {}
+        current, best = links
+        if current.bandwidth is None or best.bandwidth is None:
+            return {}
+        share = current.bandwidth / best.bandwidth
+        return {
+            "PCIe generation": Metric(current.generation),
+            "PCIe lanes": Metric(current.lanes),
+            LINK_SHARE: Metric(100 * share, "%"),
+        }
+
     def fill(self, size: int) -> list[Pieces]:
-        """Write fresh random bytes to each source, none of them to its destination, and return them."""
+        """Write fresh random bytes to each source and their complement to its destination; return the bytes."""
         data = [Pieces(int(self.rng.integers(1 << 62)), size) for _ in self.ways]
         for way, pieces in zip(self.ways, data, strict=True):
             way.fill(pieces)
@@ -108,7 +125,7 @@ class Copies:
         return data
 
     def verify(self, sizes: tuple[int, ...]) -> Verification:
-        """Copy each of the sizes once, of fresh bytes."""
+        """Copy fresh random bytes once for each size, and check source and destination."""
         wrong = 0
         for size in sizes:
             data = self.fill(min(size + BEYOND, self.largest))
@@ -120,7 +137,7 @@ class Copies:
 
 
 def host_memory(memory: str, size: int) -> Any:
-    """Return that many bytes of the host's memory."""
+    """Return `size` bytes of pinned or pageable host memory."""
     if memory == "pinned":
         return np.frombuffer(cupy_library().cuda.alloc_pinned_memory(size), np.uint8, size)
     return np.empty(size, np.uint8)

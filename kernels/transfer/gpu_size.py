@@ -1,6 +1,6 @@
-"""Copy of one size between host and device memory, from the call to the end of the wait.
+"""Copy of one size between host and device memory, timed from the call until it is complete.
 
-Bound: the link (PCIe 4.0 x16: 32 GB/s each way, 5.0: 63, less some 10 % for its packets), for small sizes the time of
+Bound: the link (PCIe 4.0 x16: 32 GB/s per direction, 5.0: 63 GB/s, minus some 10 % protocol overhead); for small sizes
 the call. Not measured yet on a GPU.
 """
 
@@ -10,17 +10,17 @@ from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from accelbench.kernels.transfer.copies import Copies
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.records.point import Point
-from accelbench.profiling.records.quality import Verification
+from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 
 def device_code() -> list[DeviceKernel]:
-    """Return no kernel: the copy engines work."""
+    """Return an empty list: the copy engines need no kernel."""
     return []
 
 
 def prepare(point: Point) -> Task:
-    """Prepare random bytes; Skip where host or device memory does not suffice."""
+    """Prepare random bytes; Skip without enough host or device memory."""
     copies = Copies(point)
     size = copies.largest
 
@@ -30,4 +30,7 @@ def prepare(point: Point) -> Task:
     def verify() -> Verification:
         return copies.verify((size,))
 
-    return Task(run=run, verify=verify, work=Work(bytes=len(copies.ways) * size), timer="host")
+    def metrics(_seconds: float) -> dict[str, Metric]:
+        return copies.link()
+
+    return Task(run=run, verify=verify, work=Work(bytes=len(copies.ways) * size), timer="host", metrics=metrics)

@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def lowest_bit(typing: Any, word: Any) -> Any:
-    """Return the place of the lowest set bit of a uint32, counted from 0; 32 if none is set."""
+    """Return the index of the lowest set bit of a uint32; 32 if none is set."""
     if word != types.uint32:
         return None
 
@@ -27,7 +27,7 @@ def lowest_bit(typing: Any, word: Any) -> Any:
 
 @intrinsic
 def count_bits(typing: Any, word: Any) -> Any:
-    """Return how many bits of a uint32 are set: one instruction on every CPU since 2008."""
+    """Return the number of set bits of a uint32; one instruction on every CPU since 2008."""
     if word != types.uint32:
         return None
 

@@ -1,4 +1,4 @@
-"""Host side of a tree search on a GPU: memory of `gpu_pool`, launch and results."""
+"""Host side of a tree search on a GPU by `gpu_pool`: memory, launch and results."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from accelbench.profiling.machine.nvidia.cuda import attribute, require_compute_
 from accelbench.profiling.records.quality import Verification
 
 BLOCKS_PER_MULTIPROCESSOR = 8
-"""At up to 64 registers a thread all blocks run at once; if not, the rest find nothing to do when they start."""
+"""Blocks per multiprocessor: all are resident with up to 64 registers per thread; later blocks find no work."""
 SLOTS_IN_ALL = 1 << 25
 LEAST_SLOTS, MOST_SLOTS = 1 << 11, 1 << 16
-"""The places of all stacks together, and of one: few blocks need longer stacks than many that share."""
+"""Minimum and maximum slots of the stack of a block; with few blocks the stacks are longer."""
 POISON = 0x5A5A5A5A
 
 
 @dataclass(frozen=True)
 class SearchCounts:
-    """The counts of a search below the root."""
+    """Counts of a search below the root."""
 
     nodes: int
-    """Entries popped: every node that was looked at."""
+    """Entries popped: all visited nodes."""
     parents: int
-    """The nodes with children."""
+    """Nodes with children."""
     depth: int
-    """The depth of the deepest node; 0 if there is none below the root."""
+    """Depth of the deepest node; 0 if there is none below the root."""
     shared: int
-    """The number of shelves that were filled."""
+    """Number of times a shelf was filled."""
     lost: int
-    """Children that found no room: 0, or all other numbers are wrong."""
+    """Children lost because a stack was full; if it is not 0, the other counts are wrong."""
 
 
 class Search:
-    """A tree below its root, with the memory to search it.
+    """Search of the tree below a root, with its device memory.
 
-    `root` are the root's words, `names` its children's, `most_children` those of any other node. ValueError if a round
-    could push more than can be counted, or a name is too large.
+    `root` contains the words of the root, `names` the names of its children; `most_children` is the maximum number of
+    children of any other node. Raise ValueError if a round could push more entries than its counter can represent, or
+    if a name is too large.
     """
 
     def __init__(
@@ -50,9 +51,9 @@ class Search:
         slots: int, threads: int = THREADS, keep: int | None = None,
     ) -> None:  # fmt: skip
         if threads * most_children > int(RESERVED):
-            raise ValueError(f"{threads} nodes at a time with up to {most_children} children: more than {RESERVED}")
+            raise ValueError(f"{threads} nodes with up to {most_children} children exceed {RESERVED} entries per round")
         if max(names, default=0) > int(NAME):
-            raise ValueError(f"a child is called {max(names)}: more than {NAME}")
+            raise ValueError(f"a child is called {max(names)}: names are at most {NAME}")
         self.kernel = define_search(problem, threads, slots, keep)
         self.blocks, self.threads, self.slots = blocks, threads, slots
         chunks = [names[i : i + threads] for i in range(0, len(names), threads)]
@@ -76,7 +77,7 @@ class Search:
         self._deepest = cuda.device_array(1, np.uint32)
 
     def run(self, stream: int = 0) -> None:
-        """Enqueue one search of the whole tree."""
+        """Enqueue one search of the complete tree."""
         queue = numba_stream(stream)
         shelves = self._flags[1].shape[0]
         reset[-(-shelves // THREADS), THREADS, queue](self._ready_first, self._chunks, *self._flags, self._deepest)
@@ -85,34 +86,34 @@ class Search:
         )
 
     def poison(self) -> None:
-        """Overwrite the counts by what no search finds."""
+        """Overwrite the counts by impossible values."""
         self._counts.copy_to_device(np.full(COUNTS * self.blocks, POISON, np.uint64))
         self._deepest.copy_to_device(np.full(1, POISON, np.uint32))
 
     def counts(self) -> SearchCounts:
-        """Return what the last search found; the device must have finished."""
+        """Return the counts of the last search; the device must have finished it."""
         nodes, parents, shared, lost = (int(n) for n in self._counts.copy_to_host().reshape(-1, COUNTS).sum(axis=0))
         return SearchCounts(nodes, parents, int(self._deepest.copy_to_host()[0]), shared, lost)
 
     def nodes_by_block(self) -> Any:
-        """Return how many nodes each block looked at in the last search."""
+        """Return the number of nodes that each block visited in the last search."""
         return self._counts.copy_to_host().reshape(-1, COUNTS)[:, 0]
 
     def check(self, outcome: Verification) -> Verification:
-        """Return the outcome, failed with the reason if the last search lost nodes for want of room."""
+        """Return the outcome, or a failed one with the reason if the last search lost nodes on a full stack."""
         lost = self.counts().lost
         if lost == 0:
             return outcome
-        found = f"{outcome.found}; {lost} children found no room on a stack of {self.slots}"
+        found = f"{outcome.found}; {lost} children found no room on a stack of {self.slots} slots"
         return replace(outcome, passed=False, found=found)
 
 
 def whole_device(words: int) -> dict[str, int]:
-    """Return the `blocks` and `slots` that suit this device for nodes of so many words.
+    """Return `blocks` and `slots` for this device and nodes of `words` words.
 
-    Skip if its memory is too small, or if its threads cannot pause: `nanosleep` needs compute capability 7.0.
+    Skip if the device memory is too small, or below compute capability 7.0, which `nanosleep` requires.
     """
-    require_compute_capability((7, 0), "a search whose idle blocks pause (nanosleep)")
+    require_compute_capability((7, 0), "nanosleep, with which idle blocks pause,")
     blocks = BLOCKS_PER_MULTIPROCESSOR * attribute("MultiProcessorCount")
     slots = slots_for(blocks)
     require_device_memory(4 * (words + 1) * blocks * (slots + THREADS))
@@ -120,6 +121,6 @@ def whole_device(words: int) -> dict[str, int]:
 
 
 def slots_for(blocks: int) -> int:
-    """Return the places of each block's stack, if there are so many blocks."""
+    """Return the slots of the stack of each of `blocks` blocks."""
     share = max(1, SLOTS_IN_ALL // blocks)
     return min(MOST_SLOTS, max(LEAST_SLOTS, 1 << share.bit_length() - 1))

@@ -1,41 +1,43 @@
-"""Depth-first tree search on a whole GPU: a stack per thread block, and a shared pool for idle blocks.
+"""Depth-first tree search on a GPU: a stack per thread block, and shared shelves from which idle blocks take work.
 
-The grid is persistent: a block takes work, searches below it until its stack is empty, takes more, and ends when
-there is none anywhere. Nothing need be known beforehand about the size of a subtree.
+Bound: integer instructions of the expansion of nodes (see the benchmarks). The grid is persistent: a block takes work,
+searches below it until its stack is empty, takes more, and ends when no block has work. The sizes of subtrees need not
+be known in advance.
 
-**Stack.** A node that has children is a *frame*, the words of its state. Each of its children that nobody has looked at
-yet is an *entry*, one word: the frame's place and the child's name. Entries are a ring, and frames another in the same
-order, in global memory: what is touched are their tops, which stay in the caches. Each word of the frames has an array
-of its own, so that neighbouring lanes read neighbouring words. Every living frame has an entry, so one check of the
-room serves both rings.
+**Stack.** A node with children is a *frame*, which contains the words of its state. Each unvisited child is an *entry*,
+one word: the slot of the frame and the name of the child. Entries and frames are two ring buffers in global memory, in
+the same order; only their tops are accessed, and stay in the caches. Each word of the frames has a separate array, so
+that adjacent lanes read adjacent words. Every live frame has an entry, so one capacity check serves both rings.
 
-**Round.** Each lane pops one entry, reads the parent and makes the child: the same work for all lanes, whatever the
-shape of the tree. One atomic addition in shared memory reserves the places of a lane's frame and of its entries, so
-both rings keep the same order. Two barriers: all have popped and counted, all have pushed.
+**Round.** Each lane pops one entry, reads the parent and computes the child: the same work for all lanes, independent
+of the shape of the tree. One atomic addition in shared memory reserves the slots for the frame and the entries of a
+lane, so that both rings keep the same order. There are two barriers: after all lanes have popped and counted, and after
+all have pushed.
 
-**Room.** Lanes that pop together fill the stack with (most children − 1)·depth entries each, at the worst. If a round
-would fill more than half of it, the round is void and the next one pops half as many; only single entries may fill the
-other half. So every tree with (most children − 1)·depth up to half the places is searched, more slowly when it must.
-Where a single entry has too many children they are lost and counted, and the answer is known to be wrong.
+**Capacity.** Each lane that pops concurrently needs at most (maximum children − 1)·depth slots. If a round would fill
+more than half of the stack, its results are discarded and the next round pops half as many entries; only rounds of a
+single entry may use the other half. So every tree with (maximum children − 1)·depth up to half of the slots can be
+searched, if necessary more slowly. If even a single entry has too many children, they are lost and counted, and the
+search fails its check.
 
-**Sharing.** A block with more than `keep` entries puts up to one per lane from the *bottom* of its stack, where
-subtrees are large, on its own shelf if that is vacant. An idle block looks for a shelf that is ready and takes all of
-it. No lock is ever held and nobody waits for one particular other block, so it does not matter how many blocks run at a
-time, or in which order they start. The children of the root lie ready at the start, on shelves that no block owns.
+**Sharing.** A block with more than `keep` entries moves up to one per lane from the *bottom* of its stack, where
+subtrees are large, to its own shelf if the shelf is vacant. An idle block searches for a ready shelf and takes all of
+its entries. There are no locks, and no block waits for a particular other block, so neither the number of resident
+blocks nor their order matters. At the start the children of the root are on ready shelves that belong to no block.
 
-**End.** `pending` is the number of blocks with work and of shelves that hold some. The taker of a shelf takes over the
-shelf's share of it; a block adds one before its shelf is ready, and subtracts its own when its stack is empty. So it is
-never 0 while there is work, once 0 it stays 0, and every idle block ends when it sees that.
+**Termination.** `pending` is the number of blocks with work plus the number of filled shelves. A block increments it
+before its shelf becomes ready, and decrements it when its stack is empty; the taker of a shelf inherits the shelf's
+count. So `pending` is never 0 while there is work, it stays 0 once it is 0, and every idle block then ends.
 
-**Memory order.** Flags are read and changed by atomic operations. A fence stands between a block's barrier and the flag
-that thread 0 sets: what the block wrote before is seen by whoever sees the flag (release). Another stands behind a flag
-that thread 0 has found set, and before the next barrier: nothing older is read from the first-level cache then
-(acquire). Cooperative groups synchronise a whole grid in the same way. An owner writes on its shelf only after the
-taker has said that all of it was read. Lanes of one warp wait for each other at barriers only, which all of them reach:
-idle threads look around in rounds too, so that independent thread scheduling (compute capability 7.0 and later), or
-its absence, makes no difference.
+**Memory order.** Flags are read and written by atomic operations. There is a fence between a barrier of the block and a
+flag that thread 0 sets, so that a block that observes the flag observes all earlier writes (release). Another fence
+follows the observation of a flag by thread 0, before the next barrier, so that no older data is read from L1 (acquire).
+Cooperative groups synchronise a grid in the same way. The owner of a shelf writes to it only after the taker has
+signalled that it has read the complete shelf. Lanes of a warp wait for each other only at barriers that all of them
+reach; idle threads also poll in rounds. So the search is correct with and without independent thread scheduling
+(compute capability 7.0 and later).
 
-Private stacks with one part on offer are from Acar, Charguéraud and Rainey, "Scheduling parallel programs by work
+Private stacks with one shared part are from Acar, Charguéraud and Rainey, "Scheduling parallel programs by work
 stealing with private deques", PPoPP 2013.
 """
 
@@ -48,34 +50,35 @@ from accelbench.kernels.lib.gpu.device_code import DeviceKernel, NumbaKernel
 from accelbench.kernels.lib.gpu.numba_cuda import cuda, uint32, uint64, void
 
 THREADS = 128
-"""The threads of a block: few, so that little time is lost at barriers and a shelf is filled soon."""
+"""Threads of a block: few, so that barriers are cheap and a shelf is filled early."""
 
 CHILD_BITS = 12
-"""The bits of an entry for the child's name, which is therefore below 4,096; the other 20 are the frame's place."""
+"""Bits of an entry for the name of the child, so that names are below 4,096; the other 20 are the slot of the frame."""
 PLACE_BITS = 32 - CHILD_BITS
 NAME = uint32((1 << CHILD_BITS) - 1)
 NAME_BITS = uint32(CHILD_BITS)
 RESERVED_BITS = uint32(16)
 RESERVED = uint32((1 << 16) - 1)
-"""A word counts what a round pushes: the upper half its entries, fewer than 65,536, the lower half its frames."""
+"""Maximum entries of a round: a counter has the pushed entries in its upper 16 bits and the frames in its lower 16."""
 
 ZERO, ONE = uint32(0), uint32(1)
 NONE = uint32(0xFFFFFFFF)
 WORD_BITS, IN_WORD = uint32(5), uint32(31)
-"""Shelves are ready or not by the bits of 32-bit words."""
+"""Shift and mask for the `ready` flags of shelves, the bits of 32-bit words."""
 SHORT_NAP, LONG_NAP = uint32(200), uint32(6400)
-"""Nanoseconds between two looks around, doubled each time: many idle blocks must not keep the flags from the others."""
+"""Shortest and longest pause between polls in nanoseconds, doubled each time to limit contention for the flags."""
 COUNTS = 4
-"""Numbers that a block leaves: nodes popped, parents among them, shelves filled, children lost."""
+"""Counts per block: nodes popped, nodes with children, shelves filled, children lost."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The tree that is searched.
+    """Definition of a search tree by device functions.
 
-    A node is `words` words, the first of which is its depth. `expand(node, name, tables)` turns the local array `node`
-    from a parent into its child of that name, and returns the child's children as a word, 0 if it has none: `number`
-    says how many those are, `first` names one of them, `others` is the word without that one. All are device functions.
+    A node consists of `words` words, the first of which is its depth. `expand(node, name, tables)` replaces the parent
+    in the local array `node` by its child `name`, and returns the set of the child's children as a word, 0 if it is
+    empty. For such a word `number` returns the number of children, `first` the name of one of them, and `others` the
+    word without this child.
     """
 
     words: int
@@ -87,7 +90,7 @@ class Problem:
 
 @cuda.jit
 def reset(ready_first: Any, chunks: Any, ready: Any, vacant: Any, pending: Any, deepest: Any) -> None:
-    """Make the shelves of the root's children ready, and all others vacant."""
+    """Initialise the flags: the shelves with the root's children are ready, all others vacant."""
     i = uint32(cuda.grid(1))
     if i < uint32(ready.shape[0]):
         ready[i] = ready_first[i]
@@ -100,9 +103,9 @@ def reset(ready_first: Any, chunks: Any, ready: Any, vacant: Any, pending: Any, 
 
 @cuda.jit(device=True)
 def find_shelf(ready: Any, pending: Any, seen: Any) -> Any:
-    """Return a ready shelf, which is this block's to empty now; NONE if there is no more work anywhere.
+    """Wait for a ready shelf, acquire it for this block and return it; return NONE if no work is left.
 
-    `seen` is shared: how far from its own word the block saw a ready shelf, the shelf it got, and `pending`.
+    `seen` is in shared memory: the distance of a ready shelf from the block's own word, the acquired shelf, `pending`.
     """
     thread, block = uint32(cuda.threadIdx.x), uint32(cuda.blockIdx.x)
     words = uint32(ready.shape[0])
@@ -122,7 +125,7 @@ def find_shelf(ready: Any, pending: Any, seen: Any) -> Any:
         cuda.syncthreads()
         if thread == ZERO and seen[0] != NONE:
             word = uint32(uint32(home + seen[0]) % words)
-            # Each block looks at the bits from its own on, so that they do not all reach for the same shelf.
+            # Each block starts at its own bit, so that blocks do not all try to acquire the same shelf.
             own = uint32(block & IN_WORD)
             bits = cuda.atomic.or_(ready, word, ZERO)
             turned = uint32(uint32(bits >> own) | uint32(uint32(bits << ONE) << uint32(IN_WORD - own)))
@@ -142,16 +145,16 @@ def find_shelf(ready: Any, pending: Any, seen: Any) -> Any:
 
 
 def define_search(problem: Problem, threads: int = THREADS, slots: int = 1 << 14, keep: int | None = None) -> Any:
-    """Return the kernel for blocks of so many threads with stacks of so many places, both powers of two.
+    """Return the kernel for blocks of `threads` threads with stacks of `slots` slots, both powers of two.
 
-    A block offers work if it has more than `keep` ≥ 1 entries: by default what it pops in one round.
+    A block shares work if it has more than `keep` ≥ 1 entries (default: `threads`).
     """
     if not (slots & (slots - 1) == 0 and 2 * threads <= slots <= 1 << PLACE_BITS):
-        raise ValueError(f"{slots} places: not a power of two from {2 * threads} to {1 << PLACE_BITS}")
+        raise ValueError(f"slots={slots} is not a power of two from {2 * threads} to {1 << PLACE_BITS}")
     words = problem.words
     lanes, room, half, mask = uint32(threads), uint32(slots), uint32(slots // 2), uint32(slots - 1)
     enough = uint32(max(keep or threads, 1))
-    # 64 bits, so that the words of a frame are at fixed distances from one address.
+    # 64-bit indices: the words of a frame then have constant offsets from one address.
     long_lanes, long_room, long_words = uint64(threads), uint64(slots), uint64(words)
     expand, number, first, others = problem.expand, problem.number, problem.first, problem.others
 
@@ -160,7 +163,7 @@ def define_search(problem: Problem, threads: int = THREADS, slots: int = 1 << 14
         shelf: Any, bottom: Any, entries: Any, frames: Any, shelf_entries: Any, shelf_frames: Any, shelf_sizes: Any,
         vacant: Any,
     ) -> Any:  # fmt: skip
-        """Copy a shelf to the empty stack, from `bottom` on in both rings; return how many entries that were."""
+        """Copy a shelf to the empty stack, from `bottom` on in both rings; return the number of entries."""
         thread, block = uint32(cuda.threadIdx.x), uint64(cuda.blockIdx.x)
         size = uint32(shelf_sizes[shelf])
         theirs = uint64(shelf) * long_lanes
@@ -185,7 +188,7 @@ def define_search(problem: Problem, threads: int = THREADS, slots: int = 1 << 14
         bottom: Any, chunk: Any, entries: Any, frames: Any, shelf_entries: Any, shelf_frames: Any, shelf_sizes: Any,
         ready: Any, vacant: Any, pending: Any,
     ) -> None:  # fmt: skip
-        """Offer `chunk` entries from `bottom` on, and copies of their frames, the first of which is frame 0 there."""
+        """Copy `chunk` entries from `bottom` on and their frames to the block's shelf, with frames numbered from 0."""
         thread, block = uint32(cuda.threadIdx.x), uint32(cuda.blockIdx.x)
         mine = uint64(block) * long_room
         shelf = uint64(block) * long_lanes
@@ -210,7 +213,7 @@ def define_search(problem: Problem, threads: int = THREADS, slots: int = 1 << 14
 
     @cuda.jit(device=True)
     def push(node: Any, children: Any, frame: Any, to: Any, entries: Any, frames: Any) -> None:
-        """Write the node as that frame, and an entry for each of its children from place `to` on."""
+        """Write the node to the slot `frame`, and an entry for each of its children from the slot `to` on."""
         mine = uint64(cuda.blockIdx.x) * long_room
         at = mine * long_words + uint64(frame)
         for w in range(words):
@@ -225,9 +228,9 @@ def define_search(problem: Problem, threads: int = THREADS, slots: int = 1 << 14
         tables: Any, entries: Any, frames: Any, shelf_entries: Any, shelf_frames: Any, shelf_sizes: Any, ready: Any,
         vacant: Any, pending: Any, counts: Any, deepest: Any,
     ) -> None:  # fmt: skip
-        """Search below what lies on the shelves; counts[COUNTS·block…] and deepest[0] say what was found."""
+        """Search below the entries on the shelves; write counts[COUNTS·block:] and deepest[0]."""
         seen = cuda.shared.array(3, uint32)
-        reserved = cuda.shared.array(2, uint32)  # in this round, and in the next
+        reserved = cuda.shared.array(2, uint32)  # counters of this round and of the next one
         offer = cuda.shared.array(1, uint32)
         node = cuda.local.array(words, uint32)
         thread, block = uint32(cuda.threadIdx.x), uint32(cuda.blockIdx.x)
@@ -310,13 +313,13 @@ def define_search(problem: Problem, threads: int = THREADS, slots: int = 1 << 14
 
 
 def search_code(name: str, problem: Problem, unit: str) -> DeviceKernel:
-    """Return the search for that problem as a large device launches it, for `device_code`."""
+    """Return the search of a problem as launched on a large device, for `device_code`."""
     row = uint32[::1]
     signature = void(row, row, row, row, row, row, row, row, row, uint64[::1], row)
     return NumbaKernel(name, define_search(problem), signature, tuned=True, unit=unit)
 
 
 def device_code() -> list[DeviceKernel]:
-    """Return the kernel that every search launches first."""
+    """Return the kernel that initialises every search."""
     row = uint32[::1]
     return [NumbaKernel("treesearch reset", reset, void(row, uint32, row, row, row, row))]

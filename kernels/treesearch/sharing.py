@@ -1,12 +1,13 @@
-"""Work sharing among the CPU threads of a tree search: busy threads give the half nearest the root to idle ones.
+"""Work sharing between the CPU threads of a tree search: busy threads give the half nearest the root to idle ones.
 
-A pending node is a column of a uint32[words, capacity] array, so that one word of neighbouring nodes is one vector. A
-thread searches depth first from a stack of such columns, `stack[:, base:top]`, and only looks at two shared numbers as
-it goes. When another thread has run out of nodes and the shared pool is empty, it moves its lower half, the largest
-subtrees, to the pool. The search is over when the pool is empty and no thread has nodes of its own.
+A pending node is a column of a uint32[words, capacity] array, so that the same word of adjacent nodes forms a vector. A
+thread searches depth first from a stack of such columns, `stack[:, base:top]`, and regularly reads two shared counters.
+When another thread has no nodes and the shared pool is empty, it moves the lower half of its stack, the largest
+subtrees, to the pool. The search ends when the pool is empty and no thread has nodes.
 
-Only threads that have begun hold nodes, so none ever waits for one that has not: this works with every threading layer
-of Numba, which may run the iterations of a `prange` one after the other, and with more threads than CPUs.
+Only threads that have started hold nodes, so no thread waits for one that has not started. Thus the algorithm works
+with every threading layer of Numba, which may run the iterations of a `prange` sequentially, and with more threads than
+CPUs.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from numba.extending import intrinsic
 from accelbench.kernels.lib.cpu.threads import compiled
 
 LOCK, POOLED, WORKING, WAITING, GIVEN = (16 * i for i in range(5))
-"""Places in the array `control`, 128 bytes apart, so that no two of them share a cache line or a pair of lines: the
-lock of the pool, the nodes in it, threads with nodes of their own, threads without, and nodes given away in all."""
+"""Indices into the array `control`, 128 bytes apart, so that no two share a cache line or a pair of lines: lock of the
+pool, nodes in the pool, threads with nodes, threads waiting for nodes, total number of shared nodes."""
 POOL = 4096
-"""Nodes that the pool holds, beyond those that it is filled with at first."""
+"""Capacity of the pool in nodes, in addition to the initial ones."""
+PAD = 16
+"""Words between the results of two threads: 128 bytes, so that they share no cache line and no pair of lines."""
 
 
 def _counter(array: types.Type) -> bool:
@@ -39,7 +42,7 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any
 
 @intrinsic
 def load_shared(typing: Any, array: Any, index: Any) -> Any:
-    """Return array[index] of an int64 array as the other threads have left it, and with all that they wrote before."""
+    """Return array[index] of an int64 array by an atomic load with acquire semantics."""
     if not (_counter(array) and isinstance(index, types.Integer)):
         return None
 
@@ -51,7 +54,7 @@ def load_shared(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def store_shared(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """Do array[index] = value, seen by the other threads after all that this one wrote before."""
+    """Do array[index] = value by an atomic store with release semantics."""
     if not (_counter(array) and isinstance(index, types.Integer) and isinstance(value, types.Integer)):
         return None
 
@@ -64,7 +67,7 @@ def store_shared(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def exchange_shared(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """Do array[index] = value in one indivisible step; return what it was."""
+    """Do array[index] = value by an atomic exchange; return the old value."""
     if not (_counter(array) and isinstance(index, types.Integer) and isinstance(value, types.Integer)):
         return None
 
@@ -76,7 +79,7 @@ def exchange_shared(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def give_way(typing: Any) -> Any:
-    """Let another thread have the CPU: `sched_yield`, where the system has it."""
+    """Yield the CPU to another thread by `sched_yield`, if the system has it."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if hasattr(os, "sched_yield"):
@@ -87,19 +90,20 @@ def give_way(typing: Any) -> Any:
     return types.void(), codegen
 
 
-def new_control() -> Any:
-    """Return the shared numbers of one search; see `LOCK` and its neighbours."""
-    return np.zeros(GIVEN + 16, np.int64)
+def new_search(first: Any, threads: int, capacity: int) -> tuple[Any, Any, Any, Any]:
+    """Return the arrays of a search that starts with the nodes of `first`, uint32[words, n].
 
-
-def new_pool(first: Any) -> Any:
-    """Return a pool that can hold the nodes of `first`, uint32[words, n], and `POOL` more."""
-    return np.zeros((first.shape[0], first.shape[1] + POOL), np.uint32)
+    They are the pool, with capacity for `POOL` more nodes; the shared counters, indexed by `LOCK`, `POOLED`, `WORKING`,
+    `WAITING` and `GIVEN`; a stack of `capacity` columns and a row of results for each thread.
+    """
+    words, nodes = first.shape
+    pool, control = np.zeros((words, nodes + POOL), np.uint32), np.zeros(GIVEN + 16, np.int64)
+    return pool, control, np.zeros((threads, words, capacity), np.uint32), np.zeros((threads, PAD), np.int64)
 
 
 @compiled
 def begin(first: Any, pool: Any, control: Any) -> None:
-    """Fill the pool with the columns of `first`: the nodes from which the search starts."""
+    """Fill the pool with the columns of `first`, the initial nodes of the search."""
     for word in range(first.shape[0]):
         for i in range(first.shape[1]):
             pool[word, i] = first[word, i]
@@ -109,29 +113,29 @@ def begin(first: Any, pool: Any, control: Any) -> None:
 
 @compiled
 def acquire(control: Any) -> None:
-    """Wait for the lock of the pool, which is held for the copying of a few nodes at most."""
+    """Acquire the lock of the pool, which is held only while a few nodes are copied."""
     while exchange_shared(control, LOCK, 1) != 0:
         give_way()
 
 
 @compiled
 def release(control: Any) -> None:
-    """Give the lock back."""
+    """Release the lock of the pool."""
     store_shared(control, LOCK, 0)
 
 
 @compiled
 def take(pool: Any, control: Any, stack: Any, working: bool) -> Any:
-    """Move nodes from the pool to the bottom of an empty stack and return how many; 0 when the search is over.
+    """Move nodes from the pool to the bottom of an empty stack and return their number; 0 at the end of the search.
 
-    `working` says whether this thread had nodes before: false at its first call.
+    `working` is whether this thread had nodes before: false in its first call.
     """
     waiting = False
     while True:
         acquire(control)
         pooled = load_shared(control, POOLED)
         if pooled > 0:
-            # Half of them, at most half of the stack: the next thread that has run out finds some too.
+            # Half of the pool, at most half of the stack, so that nodes are left for other idle threads.
             count = min((pooled + 1) // 2, stack.shape[1] // 2)
             for word in range(stack.shape[0]):
                 for i in range(count):
@@ -159,13 +163,13 @@ def take(pool: Any, control: Any, stack: Any, working: bool) -> Any:
 
 @compiled
 def someone_waits(control: Any) -> Any:
-    """Return whether a thread without nodes finds none in the pool."""
+    """Return whether a thread waits for nodes and the pool is empty."""
     return load_shared(control, WAITING) > 0 and load_shared(control, POOLED) == 0
 
 
 @compiled
 def give(pool: Any, control: Any, stack: Any, base: int, top: int) -> Any:
-    """Move the lower half of stack[:, base:top] to the pool, as far as it holds it; returns the new base."""
+    """Move the lower half of stack[:, base:top] to the pool, limited by its capacity; return the new base."""
     acquire(control)
     pooled = load_shared(control, POOLED)
     count = min((top - base) // 2, pool.shape[1] - pooled)
@@ -180,9 +184,9 @@ def give(pool: Any, control: Any, stack: Any, base: int, top: int) -> Any:
 
 @compiled
 def make_room(stack: Any, base: int, top: int, needed: int) -> Any:
-    """Return a stack with the columns base:top of this one at its bottom, and room for `needed` above them.
+    """Move the columns base:top to the bottom of a stack with room for `needed` more, and return that stack.
 
-    It is this stack if that is large enough, else a new one of twice the size.
+    It is the same stack if it is large enough, otherwise a new one of at least twice the size.
     """
     roomy = stack
     if 2 * (top - base) + needed > stack.shape[1]:

@@ -1,4 +1,4 @@
-"""Bottleneck of a training workload, from where the time of its steps went, with remedies."""
+"""Bottleneck of a training workload, from the shares of its step time, with remedies."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from accelbench.profiling.records.trace import LAUNCHING, Breakdown, Part, Trace
 from accelbench.profiling.timing.statistics import ratio_interval
 
 Seconds = NDArray[np.float64]
-"""The seconds of a cause in each step."""
+"""Seconds of a cause in each step."""
 
 QUOTA_SHARE = 0.25
-"""The share of the time from which on a process that its quota stops is slowed by that, whatever else it waits for."""
+"""Share of throttled time from which the CPU quota is the bottleneck."""
 NEAR = 0.1
-"""The difference of two shares below which both causes are named."""
-APART = 2.0
-"""The factor between a traced and a measured step above which it is said."""
-WORTH_A_WORD = 0.05
-"""The share of the time from which on the CPU's quota and its contention are spoken of."""
+"""Difference of two shares below which both causes are reported."""
+MAX_RATIO = 2.0
+"""Ratio of a traced step to a measured one above which a warning is added."""
+MIN_REPORTED = 0.05
+"""Smallest share of the time for which CPU quota and contention are reported."""
 TINY_KERNEL_S = 10e-6
-"""The mean time of a kernel, in seconds, below which starting it takes as long as running it."""
+"""Mean kernel time in seconds below which a launch takes as long as the kernel."""
 CAUSE_OF_PART: dict[Part, Cause] = {
     "kernel": "device",
     "input_wait": "input",
@@ -45,13 +45,14 @@ BOUND_OF: dict[Cause, Bound] = {
 
 HELP: dict[Bound, str] = {
     "device-bound": "a faster device, lower precision (--param precision=…) or compilation (--param jit_compile=on)",
-    "input-bound": "more input workers (--param workers=…) and prefetching, more host cores ('accelbench cores' tells "
-    "how many), or examples prepared beforehand",
+    "input-bound": "more input workers (--param workers=…) and prefetching, more host cores (for the number, see "
+    "'accelbench cores'), or preprocessed examples",
     "dispatch-bound": "larger batches, fewer and larger operations, or compilation (--param jit_compile=on)",
-    "transfer-bound": "fewer bytes to the device (uint8 pixels, converted there), prefetching to it, a faster link",
-    "communication-bound": "larger batches for each device, gradients of fewer bytes, a faster interconnect",
-    "cpu-contended": "CPUs that nobody else uses (end other work, or ask for a whole node), more of them, or no more "
-    "threads than there are CPUs",
+    "transfer-bound": "fewer bytes to the device (uint8 pixels, converted on the device), prefetching to the device, "
+    "or a faster link",
+    "communication-bound": "larger batches per device, smaller gradients (lower precision), or a faster interconnect",
+    "cpu-contended": "exclusive CPUs (end other processes, or request an exclusive node), more CPUs, or at most one "
+    "thread per CPU",
     "cpu-quota-bound": "a higher CPU limit of the container (docker run --cpus=…, the pod's limits.cpu, "
     "Slurm's --cpus-per-task), or fewer threads",
 }
@@ -62,28 +63,30 @@ def bottleneck(
     trace: TraceAnalysis | None,
     host: HostProfile | None,
     cpu: CpuTime | None,
-    unseen: str | None,
+    no_trace: str | None,
     step_s: float | None = None,
 ) -> Bottleneck:
-    """Return the verdict by the trace; without one, by what the host was seen to do.
+    """Return the bottleneck from the trace, or from the host profile if there is no trace.
 
-    `cpu` is the CPU time of the measured steps, `step_s` the seconds of a mean one; `unseen` is why there is no trace.
+    `cpu` is the CPU time of the measured steps, `step_s` their mean time in seconds, and `no_trace` the reason for a
+    missing trace.
     """
     on_cpu = point.device == "cpu"
     if trace and trace.breakdown and not trace.failure:
-        seen = trace.breakdown
+        traced = trace.breakdown
         return judge(
-            seconds_by_cause(seen),
-            source=f"trace of {seen.steps} steps",
-            kernel_s=seen.parts["kernel"] / max(1.0, seen.kernels),
+            seconds_by_cause(traced),
+            source=f"trace of {traced.steps} steps",
+            kernel_s=traced.parts["kernel"] / max(1.0, traced.kernels),
             cpu=cpu,
             cpu_is_device=on_cpu,
-            apart_text=apart_text(seen.step_s, step_s),
+            apart_text=difference_text(traced.step_s, step_s),
         )
     if host and host.step_thread:
         shares = shares_of_host(host.step_thread, host.cpu, on_cpu)
-        return judge(shares, source=f"py-spy, for {unseen}", cpu=cpu, cpu_is_device=on_cpu)
-    return Bottleneck(reason=f"{unseen}; {'; '.join(host.missing) if host else 'the host was not sampled'}", cpu=cpu)
+        return judge(shares, source=f"py-spy ({no_trace})", cpu=cpu, cpu_is_device=on_cpu)
+    missing = "; ".join(host.missing) if host else "the host was not sampled"
+    return Bottleneck(reason=f"{no_trace}; {missing}", cpu=cpu)
 
 
 def judge(
@@ -95,19 +98,17 @@ def judge(
     cpu_is_device: bool = True,
     apart_text: str | None = None,
 ) -> Bottleneck:
-    """Return the verdict on steps whose time is shared out so, each or all together; `source` says who saw it.
+    """Return the bottleneck of steps from the time of each cause, per step or in total; `source` names the profiler.
 
-    `kernel_s` are the seconds of a mean kernel: many tiny ones are work for whoever starts them, not for the device.
-    `cpu` is the time that threads waited for a CPU, and that the quota stopped them; a quota that did so for long comes
-    first, for a stopped process waits longer for everything.
+    `kernel_s` is the mean kernel time in seconds; the time of tiny kernels counts as dispatch. `cpu` has the run-queue
+    wait and the throttled time. Heavy throttling by the CPU quota takes precedence over all causes, because a throttled
+    process waits longer for everything.
     """
     seconds = _steps(time)
-    shares_text = f"{source}: {_in_words(seconds)}"
+    shares_text = f"{source}: {_shares_text(seconds)}"
     kernels_text = None
     if kernel_s is not None and kernel_s < TINY_KERNEL_S and seconds["device"].any():
-        kernels_text = (
-            f"a kernel takes {1e6 * kernel_s:.1f} µs on average, no longer than starting it: counted as dispatch"
-        )
+        kernels_text = f"the mean kernel takes {1e6 * kernel_s:.1f} µs, no longer than its launch: counted as dispatch"
         seconds["dispatch"], seconds["device"] = seconds["dispatch"] + seconds["device"], 0 * seconds["device"]
     seconds, contention_text = _contended(seconds, cpu, cpu_is_device)
     evidence = Bottleneck(
@@ -122,15 +123,15 @@ def judge(
 
 
 def decide(seconds: Mapping[Cause, Seconds], source: str, evidence: Bottleneck) -> Bottleneck:
-    """Return the evidence with its verdict: by the causes' time, unless the CPU quota stopped the process for long."""
+    """Return the evidence with its verdict: the CPU quota after heavy throttling, else the cause with the most time."""
     whole = np.sum(list(seconds.values()), axis=0)
-    stopped = evidence.cpu is not None and (evidence.cpu.stopped or 0.0) >= QUOTA_SHARE
-    if not stopped and whole.sum() <= 0:
-        return evidence.model_copy(update={"reason": f"{source} shows no time at all"})
+    throttled = evidence.cpu is not None and (evidence.cpu.stopped or 0.0) >= QUOTA_SHARE
+    if not throttled and whole.sum() <= 0:
+        return evidence.model_copy(update={"reason": f"{source}: no time was recorded"})
     shares = shares_of(seconds)
     first, *others = sorted(CAUSES, key=lambda cause: -shares[cause])
     bounds: list[Bound] = [BOUND_OF[first]]
-    if stopped:
+    if throttled:
         bounds = ["cpu-quota-bound"]
     else:
         bounds += [BOUND_OF[cause] for cause in others if shares[cause] > 0 and _as_large(seconds, first, cause, whole)]
@@ -147,46 +148,50 @@ def decide(seconds: Mapping[Cause, Seconds], source: str, evidence: Bottleneck) 
     )
 
 
-def seconds_by_cause(seen: Breakdown) -> dict[Cause, Seconds]:
-    """Return the seconds of each step that each cause took, or those of the mean step where there are no others."""
+def seconds_by_cause(breakdown: Breakdown) -> dict[Cause, Seconds]:
+    """Return the seconds of each cause in each step, or in the mean step if the breakdown has no single steps."""
     found: dict[Cause, Seconds] = {}
     for part, cause in CAUSE_OF_PART.items():
-        its = np.asarray(seen.of_steps.get(part, 0.0) if seen.of_steps else seen.parts[part], float)
-        found[cause] = found.get(cause, np.zeros(1)) + its
+        seconds = breakdown.of_steps.get(part, 0.0) if breakdown.of_steps else breakdown.parts[part]
+        found[cause] = found.get(cause, np.zeros(1)) + np.asarray(seconds, float)
     return found
 
 
 def shares_of(seconds: Mapping[Cause, Seconds]) -> dict[Cause, float]:
-    """Return the share of all steps together that each cause took."""
+    """Return the share of each cause in the total time of all steps."""
     total = sum(float(its.sum()) for its in seconds.values())
     return {cause: float(its.sum()) / total if total > 0 else 0.0 for cause, its in seconds.items()}
 
 
 def share_interval(part: Seconds, whole: Seconds) -> tuple[float, float] | None:
-    """Return the 95 % interval of a cause's share of steps that may depend on their neighbours; None of one step."""
+    """Return the 95 % interval of a cause's share, for autocorrelated steps; None for a single step."""
     interval = ratio_interval(part, whole)
     return None if interval is None else (max(0.0, interval.low), min(1.0, interval.high))
 
 
-def apart_text(seen_s: float, measured_s: float | None) -> str | None:
-    """Say that a step under the profiler is not like a measured one, if they differ by more than a factor of two."""
-    if not measured_s or not seen_s or 1 / APART <= seen_s / measured_s <= APART:
+def difference_text(traced_s: float, measured_s: float | None) -> str | None:
+    """Return a warning if a traced step and a measured one differ by more than a factor of two; else None."""
+    if not measured_s or not traced_s or 1 / MAX_RATIO <= traced_s / measured_s <= MAX_RATIO:
         return None
     return (
-        f"a traced step takes {seen_s / measured_s:.1f} times a measured one "
-        f"({1e3 * seen_s:.3g} ms to {1e3 * measured_s:.3g} ms): the shares may not be those of the measured steps"
+        f"a traced step takes {traced_s / measured_s:.1f}× the time of a measured one ({1e3 * traced_s:.3g} ms and "
+        f"{1e3 * measured_s:.3g} ms): the shares of the measured steps may differ"
     )
 
 
 def quota_text(cpu: CpuTime | None) -> str | None:
-    """Say for how long the CPU quota stopped the process, if it was worth a word."""
-    if cpu is None or cpu.stopped is None or cpu.stopped < WORTH_A_WORD:
+    """Return the share of throttled time as text; None if it is below `MIN_REPORTED`."""
+    if cpu is None or cpu.stopped is None or cpu.stopped < MIN_REPORTED:
         return None
-    return f"the CPU quota stopped the process for {cpu.stopped:.0%} of the time"
+    return f"the CPU quota throttled the process for {cpu.stopped:.0%} of the time"
 
 
 def shares_of_host(step: Shares, cpu: Shares | None, cpu_is_device: bool) -> dict[Cause, float]:
-    """Return the causes by the step thread's wall time; what it waits for on a CPU, the other threads tell."""
+    """Return the share of each cause in the step thread's wall time.
+
+    On a CPU, the waiting time of the step thread is divided in the ratio of kernels and input in the CPU time of all
+    threads.
+    """
     computing = step["kernels"] if cpu_is_device else 0.0
     found: dict[Cause, float] = {
         "input": step["input"],
@@ -203,7 +208,7 @@ def shares_of_host(step: Shares, cpu: Shares | None, cpu_is_device: bool) -> dic
 
 
 def _steps(time: Mapping[Cause, ArrayLike]) -> dict[Cause, Seconds]:
-    """Return the seconds of each step by every cause: those that were not named took none."""
+    """Return arrays of the same length with the seconds of every cause in each step; 0 for missing causes."""
     arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(time.get(cause, 0.0), float)) for cause in CAUSES))
     return dict(zip(CAUSES, arrays, strict=True))
 
@@ -211,37 +216,37 @@ def _steps(time: Mapping[Cause, ArrayLike]) -> dict[Cause, Seconds]:
 def _contended(
     seconds: dict[Cause, Seconds], cpu: CpuTime | None, cpu_is_device: bool
 ) -> tuple[dict[Cause, Seconds], str | None]:
-    """Return the seconds with those set apart in which dispatch and kernels waited for a CPU, and a sentence on them.
+    """Return the seconds with contention separated from dispatch and CPU kernels, and a text on it.
 
-    A trace cannot tell a thread that runs from one that waits for a CPU: what runs on the CPU is taken to wait for the
-    share of its time that all threads waited, and never for longer than one of them did. Input stays what it is, for a
-    step may wait for it while no thread wants a CPU.
+    A trace does not distinguish a running thread from one that waits for a CPU. Work on the CPU is assumed to wait for
+    the same share of its time as all threads together, but never longer than the thread that waited the longest. Input
+    is unchanged, since a step may wait for input while no thread is runnable.
     """
     if cpu is None or cpu.contended <= 0:
         return seconds, None
     on_cpu: list[Cause] = ["dispatch", "device"] if cpu_is_device else ["dispatch"]
     shares = shares_of(seconds)
-    stretched = sum(shares[cause] for cause in on_cpu)
-    factor = min(cpu.waited, cpu.contended / stretched) if stretched > 0 else 0.0
+    affected = sum(shares[cause] for cause in on_cpu)
+    factor = min(cpu.waited, cpu.contended / affected) if affected > 0 else 0.0
     found = seconds | {cause: (1 - factor) * seconds[cause] for cause in on_cpu}
     found["contention"] = seconds["contention"] + factor * sum(seconds[cause] for cause in on_cpu)
-    if max(factor * stretched, min(cpu.waited, cpu.contended)) < WORTH_A_WORD:
+    if max(factor * affected, min(cpu.waited, cpu.contended)) < MIN_REPORTED:
         return found, None
     return found, (
-        f"threads waited {cpu.contended_s:.1f} s for a free CPU, {cpu.waited:.0%} of the time they wanted one: "
-        f"{factor * stretched:.0%} of the step counts as contention"
+        f"threads waited {cpu.contended_s:.1f} s for a free CPU, {cpu.waited:.0%} of their runnable time: "
+        f"{factor * affected:.0%} of the step counts as contention"
     )
 
 
 def _as_large(seconds: Mapping[Cause, Seconds], first: Cause, other: Cause, whole: Seconds) -> bool:
-    """Return whether another cause is nearly as large as the first, or may be the larger by the spread of the steps."""
+    """Return whether another cause is nearly as large as the first, or not significantly smaller."""
     gap = seconds[first] - seconds[other]
     interval = ratio_interval(gap, whole)
     return float(gap.sum() / whole.sum()) < NEAR or (interval is not None and interval.low <= 0.0)
 
 
-def _in_words(seconds: Mapping[Cause, Seconds]) -> str:
-    """Return the causes that took any time, the largest first, each with its interval."""
+def _shares_text(seconds: Mapping[Cause, Seconds]) -> str:
+    """Return the share of each cause with its interval as text, the largest first."""
     whole = np.sum(list(seconds.values()), axis=0)
     shares = shares_of(seconds)
     words = []

@@ -1,10 +1,10 @@
-"""Number of cores that a device needs: a law of throughput against cores, up to the limit of the device.
+"""Number of cores that a device needs, from a model of throughput against cores with the limit of the device.
 
     rate(n) = min( a / (σ + (1 − σ)/n), D )
 
-a is the rate on one core and σ the share of the host's work that does not spread over cores (Amdahl, "Validity of the
-single processor approach", AFIPS 1967); D is what the device takes at most, as the slower of two stages in a pipeline
-limits both (the bound of Williams, Waterman & Patterson, "Roofline", Communications of the ACM 52 (2009)).
+a is the rate on one core and σ the serial share of the host's work (Amdahl, "Validity of the single processor
+approach", AFIPS 1967). D is the maximum rate of the device, since the slower stage limits a pipeline (as in Williams,
+Waterman & Patterson, "Roofline", Communications of the ACM 52 (2009)).
 """
 
 from __future__ import annotations
@@ -19,45 +19,47 @@ from numpy.typing import NDArray
 from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.timing.statistics import CONFIDENCE
 
-Answer = Literal["reached", "not reached", "cannot tell"]
+Answer = Literal["reached", "not reached", "inconclusive"]
+"""Whether the number of cores is within the measured range."""
 Array = NDArray[np.float64]
 
 MIN_COUNTS = 3
-"""The least number of core counts: two points fit any law."""
+"""Smallest number of different core counts: two points fit any law."""
 NEAR = 0.95
-"""The share of the saturated rate that the knee reaches: it is the least number of cores that does."""
+"""Share of the saturated rate at the knee, the smallest number of cores with at least this share."""
 REPLICATES = 400
+"""Number of bootstrap replicates."""
 EQUAL_FIT = 1e-6
-"""The difference of mean squared log residuals, (0.1 %)², below which no measurement tells two laws apart."""
+"""Difference of mean squared log residuals, (0.1 %)², below which two laws fit equally well."""
 MISFIT = 0.1
-"""The largest typical deviation from the law with which it still says something."""
+"""Largest root mean square deviation from the law with which it is used."""
 SERIAL = np.linspace(0.0, 1.0, 101)
-"""The values of σ that are tried."""
+"""Values of σ in the fit."""
 MAX_KNEE = 1 << 16
 
 
 @dataclass(frozen=True)
 class Law:
-    """The throughput as a function of cores."""
+    """Throughput as a function of the number of cores."""
 
     one_core: float
     """The rate on one core, a."""
     serial: float
-    """The share of the host's work that does not spread over cores, σ."""
+    """The serial share of the host's work, σ."""
     limit: float
-    """The rate that the device takes at most, D; infinite where no point shows it."""
+    """The maximum rate of the device, D; infinite if the rate does not saturate."""
 
     def rate(self, cores: float) -> float:
         return min(self.one_core / (self.serial + (1 - self.serial) / cores), self.limit)
 
     @property
     def saturated(self) -> float:
-        """Return the rate with as many cores as one likes."""
+        """Return the rate with an unlimited number of cores."""
         scaled = self.one_core / self.serial if self.serial > 0 else np.inf
         return float(min(scaled, self.limit))
 
     def knee(self, near: float = NEAR) -> float:
-        """Return the least whole number of cores with that share of the saturated rate; infinite if there is none."""
+        """Return the smallest number of cores with that share of the saturated rate; infinite if there is none."""
         wanted = near * self.saturated
         if not np.isfinite(wanted):
             return np.inf
@@ -68,67 +70,70 @@ class Law:
 
 
 class Cores(Stored):
-    """The number of cores that feed the device, and what the cores there are cost."""
+    """Number of cores that a device needs, and the loss with the available cores."""
 
     answer: Answer
     reason: str | None = None
-    """The reason why it cannot be told."""
+    """The reason why the answer is inconclusive."""
     measured_up_to: int
+    """The largest measured number of cores."""
     knee: int | None = None
+    """The smallest number of cores with `NEAR` of the saturated rate; `knee_low` and `knee_high` are its interval."""
     knee_low: int | None = None
     knee_high: int | None = None
     confidence: float = CONFIDENCE
     cores: int
-    """The number of cores that the runtime has."""
+    """The number of available cores."""
     lost: float | None = None
-    """The share of the saturated rate that is lost with these; where the knee was not reached, at least this much."""
+    """The share of the saturated rate lost with the available cores; a lower bound if the knee is not reached."""
     lost_low: float | None = None
     lost_high: float | None = None
     one_core: float | None = None
-    """The rate on one core, a, of the law that was fitted."""
+    """The fitted rate on one core, a."""
     serial: float | None = None
-    """The law's σ, the share of the host's work that does not spread over cores."""
+    """The fitted serial share of the host's work, σ."""
     limit: float | None = None
-    """The law's D, the rate that the device takes at most; null where no point shows it."""
+    """The fitted maximum rate of the device, D; null if the rate does not saturate."""
     misfit: float | None = None
-    """The root of the mean square relative deviation of the medians from the law."""
+    """The root mean square relative deviation of the medians from the law."""
 
     def sentence(self) -> str:
-        """Return the answer in words."""
-        if self.answer == "cannot tell":
-            return f"cannot tell how many cores it needs: {self.reason}"
-        lost = "" if self.lost is None else f"{max(0.0, self.lost):.0%} of its speed is lost"
+        """Return the answer as text."""
+        if self.answer == "inconclusive":
+            return f"inconclusive number of cores: {self.reason}"
+        lost = "" if self.lost is None else f"{max(0.0, self.lost):.0%} of the throughput is lost"
         if self.answer == "not reached":
-            return f"needs more than {self.measured_up_to} cores; the runtime has {self.cores}" + (
-                f": at least {lost}" if lost else ""
+            return f"needs more than {self.measured_up_to} cores; available: {self.cores}" + (
+                f" (at least {lost})" if lost else ""
             )
         low, high = self.knee_low, self.knee_high
-        interval = "" if low == high else f" ({low} to {high})"
-        return f"fed from {self.knee} core{'s' * (self.knee != 1)} on{interval}; the runtime has {self.cores}: {lost}"
+        interval = "" if low == high else f" ({low}–{high})"
+        return f"needs {self.knee} core{'s' * (self.knee != 1)}{interval}; available: {self.cores} ({lost})"
 
 
 def needed_cores(samples: Mapping[int, Sequence[float]], cores: int | None = None, seed: int = 0) -> Cores:
-    """Return the knee, from samples of throughput (any unit per second) by the number of cores they were taken with.
+    """Return the number of cores that the device needs, from samples of throughput by number of cores.
 
-    `cores` is what the runtime has, the most measured if not given. The intervals are of the percentile bootstrap over
-    each count's samples (Efron & Tibshirani, "An Introduction to the Bootstrap" (1993), ch. 13), and hold every law
-    that fits a replicate equally well. ValueError for a sample that is not positive and finite, or a count below 1.
+    `cores` is the number of available cores, by default the largest measured number. The intervals are percentile
+    bootstrap intervals over the samples of each number of cores (Efron & Tibshirani, "An Introduction to the Bootstrap"
+    (1993), ch. 13) and contain all laws that fit a replicate equally well. Raises ValueError for a sample that is not
+    positive and finite, or a number of cores below 1.
     """
     counts = np.array(sorted(samples), dtype=np.float64)
     rates = [np.asarray(samples[int(count)], dtype=np.float64) for count in counts]
     if not rates or counts.min() < 1 or any(len(r) == 0 or not (np.isfinite(r) & (r > 0)).all() for r in rates):
-        raise ValueError("every number of cores, from 1, needs samples that are positive and finite")
+        raise ValueError("each number of cores must be at least 1 and have positive and finite samples")
     most = int(counts[-1])
     have = most if cores is None else cores
     if len(counts) < MIN_COUNTS:
-        reason = f"it was measured with {len(counts)} of the {MIN_COUNTS} different numbers of cores that a law needs"
-        return Cores(answer="cannot tell", reason=reason, measured_up_to=most, cores=have)
+        reason = f"measured with {len(counts)} different numbers of cores, and at least {MIN_COUNTS} are required"
+        return Cores(answer="inconclusive", reason=reason, measured_up_to=most, cores=have)
     medians = np.array([np.median(rate) for rate in rates])
     variance = median_variance(rates)
     law = fit(counts, medians, variance)[0]
     misfit = float(np.sqrt(np.mean(np.log([law.rate(n) for n in counts] / medians) ** 2)))
     found = Cores(
-        answer="cannot tell",
+        answer="inconclusive",
         measured_up_to=most,
         cores=have,
         one_core=law.one_core,
@@ -137,7 +142,7 @@ def needed_cores(samples: Mapping[int, Sequence[float]], cores: int | None = Non
         misfit=misfit,
     )
     if misfit > MISFIT:
-        return found.model_copy(update={"reason": f"the rates deviate from the law by {misfit:.0%}"})
+        return found.model_copy(update={"reason": f"the rates deviate from the model by {misfit:.0%}"})
     return found.model_copy(update=_answer(law, _replicates(counts, rates, variance, seed), most, have, medians))
 
 
@@ -147,11 +152,11 @@ def _answer(law: Law, replicates: list[list[Law]], most: int, have: int, medians
     low = _order(sorted(min(each) for each in knees), tail)
     high = _order(sorted(max(each) for each in knees), 1 - tail)
     if low > most:
-        # What the growth would lead to is not known, only that the fastest measured is less.
+        # The saturated rate is unknown, but at least the fastest measured rate.
         at_least = 1 - law.rate(have) / float(medians.max()) if have < most else None
         return {"answer": "not reached", "lost": at_least}
     if high > most:
-        return {"reason": f"the rate may or may not still grow beyond {most} cores: the samples spread too much"}
+        return {"reason": f"the samples vary too much to decide whether the rate grows beyond {most} cores"}
     losses = sorted(1 - each.rate(have) / each.saturated for laws in replicates for each in laws)
     return {
         "answer": "reached",
@@ -174,12 +179,12 @@ def _replicates(counts: Array, rates: list[Array], variance: float, seed: int) -
 
 
 def fit(counts: Array, rates: Array, variance: float = 0.0) -> list[Law]:
-    """Return the laws closest to these rates in the logarithm, the best first, then those that are as good.
+    """Return the laws with the least squares of log residuals: the best one first, then those that fit equally well.
 
-    For each σ and each number of points on the scaling branch, a and D are geometric means, the least squares of their
-    branches. `variance` is that of the rates' logarithms by their noise. A limit is one parameter more, which has to
-    earn its place by Schwarz's criterion, m·ln(error) + parameters·ln(m) (Annals of Statistics 6 (1978)), where
-    errors below the noise count as the noise.
+    For each σ and each number of points on the scaling branch, a and D are geometric means, which are the least-squares
+    solutions of their branches. `variance` is the variance of the rates' logarithms by noise. The limit D is a further
+    parameter, included only if it improves Schwarz's criterion, m·ln(error) + parameters·ln(m) (Annals of Statistics 6
+    (1978)), in which errors below the noise count as the noise.
     """
     points = len(counts)
     scaling = -np.log(SERIAL[:, None] + (1 - SERIAL[:, None]) / counts[None, :])
@@ -190,7 +195,7 @@ def fit(counts: Array, rates: Array, variance: float = 0.0) -> list[Law]:
         limit = logs[branch:].mean() if branch < points else np.inf
         error = ((np.minimum(a[:, None] + scaling, limit) - logs) ** 2).mean(axis=1)
         if branch < points:
-            # A limit that the scaling law hardly exceeds is no more than its last point.
+            # A limit hardly below the scaling branch at the last point is indistinguishable from none.
             error = np.where(a + scaling[:, -1] + np.log(NEAR) < limit, np.inf, error)
         ones.append(a)
         limits.append(np.full(len(SERIAL), limit))
@@ -205,11 +210,11 @@ def fit(counts: Array, rates: Array, variance: float = 0.0) -> list[Law]:
 
 
 def median_variance(rates: list[Array]) -> float:
-    """Return the variance of a median's logarithm by its samples' spread, π/2 · s²/n; 0 from single samples."""
+    """Return the mean variance of a median's logarithm, π/2 · s²/n; 0 for single samples."""
     known = [float(np.log(rate).var(ddof=1)) / len(rate) for rate in rates if len(rate) > 1]
     return np.pi / 2 * float(np.mean(known)) if known else 0.0
 
 
 def _order(values: Sequence[float], quantile: float) -> float:
-    """Return the order statistic nearest to that quantile; no mean of two, as one may be infinite."""
+    """Return the order statistic nearest to a quantile, without interpolation, since values may be infinite."""
     return float(values[round(quantile * (len(values) - 1))])

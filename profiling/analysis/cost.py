@@ -1,72 +1,85 @@
-"""The cost of a point: the seconds that one unit of its work takes, which is what runs are compared by.
+"""Cost of a point: the seconds per unit of work, by which runs are compared.
 
-Whatever else a machine does makes samples slower and none faster. So what the host's clock has timed is compared by its
-fastest samples, which have waited for others least: the figures of a record are medians, and say what to expect. On a
-shared virtual machine, of 24 runs of the same code, the medians of counting in the interpreter had a standard deviation
-of 18 %, and the fastest samples of 3 %; of a product of matrices 7 and 5 %, of arrays beyond the caches 9 % both. The
-steps of a training, whose input may come in bursts, and what NVBench times stay as they are.
+Other load on a machine makes samples slower and never faster. Points timed by the host's clock are therefore compared
+by their fastest samples, while the reported results are medians. In 24 runs of the same code on a shared virtual
+machine, the standard deviation of medians and of fastest samples was 18 % and 3 % for counting in the Python
+interpreter, 7 % and 5 % for a matrix product, and 9 % for both with arrays larger than the caches. Training workloads
+and points timed by NVBench are compared by the reported time per execution, since training input may come in bursts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, isfinite
+from statistics import geometric_mean
 
 import numpy as np
 
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.timing import Timing
-from accelbench.profiling.records.work import Figure
+from accelbench.profiling.records.work import MainMetric
 
 FASTEST = 0.05
-"""The quantile of the samples by which they are compared: the least of all depends on how many there are."""
+"""The quantile of the samples by which points are compared; the minimum would depend on the number of samples."""
 
 
-def cost(record: Record, figure: Figure | None = None) -> float | None:
-    """Return the seconds per flop, byte or item of a measured record; of a time, the seconds per item or execution.
+def cost(record: Record, metric: MainMetric | None = None) -> float | None:
+    """Return the seconds per flop, byte or item of a record; for `time`, the seconds per item or execution.
 
-    They are those of its fastest samples (`fastest`). None for a record that was not measured or does not know its
-    work, and where a sample is no duration.
+    The time is `execution_seconds`. Returns None without a measurement, for unknown work, and for samples that are not
+    positive and finite.
     """
-    if execution_seconds(record) is None:
-        return None
-    found = record.rate(figure)
-    if not found or not isfinite(found):
+    seconds = execution_seconds(record)
+    found = record.rate(metric) if seconds is not None else None
+    if seconds is None or not found or not isfinite(found):
         return None
     assert record.timing is not None
-    whole = found if (figure or record.figure) == "time" else 1 / found
-    return whole * fastest(record.timing) / record.timing.execution.seconds
+    whole = found if (metric or record.figure) == "time" else 1 / found
+    return whole * seconds / record.timing.execution.seconds
 
 
 def execution_seconds(record: Record) -> float | None:
-    """Return the seconds of one execution; None where there is no sample, or one that is no duration."""
-    if record.timing is None or not record.timing.samples or not all(0 < s < inf for s in record.timing.samples):
+    """Return the time per execution; None unless all samples are positive and finite, and at least one.
+
+    It is the geometric mean over the repetitions of their fastest samples, or the reported time (see `by_fastest`).
+    Noisy repetitions are left out if there are others.
+    """
+    timing = record.timing
+    if timing is None or not timing.samples or not all(0 < s < inf for s in timing.samples):
         return None
-    return fastest(record.timing)
-
-
-def fastest(timing: Timing) -> float:
-    """Return the seconds of one execution by the fastest samples, those of all rounds together."""
-    return _fastest(timing.samples) if by_fastest(timing) else timing.execution.seconds
+    if not by_fastest(timing):
+        return timing.execution.seconds
+    return geometric_mean(process_seconds(record, timing))
 
 
 def by_fastest(timing: Timing) -> bool:
-    """Tell whether it is compared by its fastest samples."""
+    """Return whether the point is compared by its fastest samples."""
     return timing.timer == "host"
 
 
-def costs_of_rounds(record: Record, whole: float) -> list[float]:
-    """Return the cost of each round of a record that costs so much as a whole; none where it has one round only."""
-    timing = record.timing
-    if timing is None or not record.rounds:
-        return []
+def costs_of_processes(record: Record, whole: float) -> list[float]:
+    """Return the cost of each process of a record, given the cost of the whole record (see `process_seconds`)."""
+    assert record.timing is not None
+    seconds = execution_seconds(record)
+    return [whole * each / seconds for each in process_seconds(record, record.timing)] if seconds else []
+
+
+def process_seconds(record: Record, timing: Timing) -> list[float]:
+    """Return the time per execution in each process of a record.
+
+    Bounds are left out if there are estimates, and noisy repetitions if there are others.
+    """
+    parts = record.rounds
+    if not parts:
+        return [_fastest(timing.costs) if by_fastest(timing) else timing.execution.seconds]
     if by_fastest(timing):
-        ends = np.cumsum([part.count for part in record.rounds])[:-1]
-        seconds = [_fastest(samples) for samples in np.split(np.asarray(timing.samples), ends)]
+        parts = [part for part in parts if not part.upper_bound] or parts
+        seconds = [_fastest(used) for used in timing.used_by_repetition([part.count for part in record.rounds])]
     else:
-        # The blocks of a training in rounds are its rounds.
-        seconds = timing.costs if timing.steady else [part.summary.median for part in record.rounds]
-    return [whole * each / fastest(timing) for each in seconds]
+        # In a joined record of training, each repetition is a block.
+        seconds = timing.costs if timing.steady else [part.summary.median for part in parts]
+    quiet = [each for each, part in zip(seconds, parts, strict=True) if not part.noise]
+    return quiet or list(seconds)
 
 
 def _fastest(samples: Sequence[float] | np.ndarray) -> float:

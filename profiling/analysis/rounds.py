@@ -1,7 +1,9 @@
 """Repetitions of a point joined to one record: the median over processes, with an interval that covers them.
 
-A failed or skipped repetition decides the status of the point. Counters (seconds, energy, throttled samples) are summed
-over the repetitions, gauges are their median, and facts about the point (work, peak, profile) are the first one's.
+A failed or skipped repetition decides the status of the point. Repetitions with too few clean samples, whose time is
+only an upper bound, are left out of the statistics if others have an estimate; else the point has the lowest upper
+bound. Counters (seconds, energy, throttled samples) are summed over the repetitions, gauges are their median, and facts
+about the point (work, peak, profile) are the first one's.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from statistics import median
 from accelbench.profiling.records.quality import Metric, Quality
 from accelbench.profiling.records.record import RankRecord, Record
 from accelbench.profiling.records.telemetry import Gauge, Telemetry
-from accelbench.profiling.records.timing import Phases, Round, StopReason, Timing
+from accelbench.profiling.records.timing import CAUSE_COLUMNS, Phases, Repetition, SampleCauses, StopReason, Timing
+from accelbench.profiling.timing.causes import joined_ranges
 
 WEAKEST_FIRST: Sequence[StopReason] = (
     "time limit",
@@ -21,50 +24,51 @@ WEAKEST_FIRST: Sequence[StopReason] = (
     "steady noise",
     "relative spread",
 )
-"""The rules that end a sampling, from the one that says least of how well the time is known."""
+"""The stopping rules, from the one that guarantees the least precision."""
 
 
 def join(records: Sequence[Record], planned: int = 1) -> Record:
-    """Return one record of a point's rounds, at least one, of the `planned`; a single measured round stays as it is.
+    """Return one record of a point from the records of its repetitions (at least one, `planned` in total).
 
-    Where rounds failed, the first of them is the record, and its reason names the round. Where none failed and one was
-    skipped, that one is the record, but a round that is skipped after another was measured has failed.
+    A single measured record is returned unchanged. If repetitions failed, the result is the first failed record, and
+    its reason contains the number of the repetition. Otherwise, if one was skipped, the result is that record; a
+    repetition that is skipped after another was measured counts as failed.
     """
-    rounds = sorted(records, key=lambda record: record.round)
+    repetitions = sorted(records, key=lambda record: record.round)
     for status in ("failed", "skipped"):
-        for record in rounds:
+        for record in repetitions:
             if record.status == status:
-                return _not_measured(record, rounds, planned)
-    first, *others = rounds
-    return _joined(rounds) if others and first.timing else first
+                return _not_measured(record, repetitions, planned)
+    first, *others = repetitions
+    return _joined(repetitions) if others and first.timing else first
 
 
-def _not_measured(record: Record, rounds: Sequence[Record], planned: int) -> Record:
-    """Return the record of a point of which this round failed or was skipped."""
-    contradicts = record.status == "skipped" and any(other.status == "measured" for other in rounds)
+def _not_measured(record: Record, repetitions: Sequence[Record], planned: int) -> Record:
+    """Return the point's record from its failed or skipped repetition `record`."""
+    contradicts = record.status == "skipped" and any(other.status == "measured" for other in repetitions)
     if record.status == "skipped" and not contradicts:
         return record
-    where = f"round {record.round} of {planned}" if planned > 1 else ""
-    said = f"{where} was skipped" if contradicts else where
-    reason = ": ".join(filter(None, (said, record.reason)))
-    elapsed_s = sum(other.elapsed_s for other in rounds)
+    where = f"repetition {record.round} of {planned}" if planned > 1 else ""
+    prefix = f"{where} was skipped" if contradicts else where
+    reason = ": ".join(filter(None, (prefix, record.reason)))
+    elapsed_s = sum(other.elapsed_s for other in repetitions)
     return record.model_copy(update={"status": "failed", "reason": reason, "elapsed_s": elapsed_s})
 
 
-def _joined(rounds: Sequence[Record]) -> Record:
-    first = rounds[0]
-    timings = [record.timing for record in rounds if record.timing]
+def _joined(repetitions: Sequence[Record]) -> Record:
+    first = repetitions[0]
+    timings = [record.timing for record in repetitions if record.timing]
     return first.model_copy(
         update={
-            "elapsed_s": sum(record.elapsed_s for record in rounds),
-            "phases": _sum_phases([record.phases for record in rounds]),
+            "elapsed_s": sum(record.elapsed_s for record in repetitions),
+            "phases": _sum_phases([record.phases for record in repetitions]),
             "timing": _join_timings(timings),
-            "metrics": _join_metrics([record.metrics for record in rounds], first.qualities),
-            "telemetry": _join_telemetry([record.telemetry for record in rounds if record.telemetry]),
-            "noise": _join_noise({record.round: record.noise for record in rounds}),
-            "ranks": _join_ranks(rounds),
+            "metrics": _join_metrics([record.metrics for record in repetitions], first.qualities),
+            "telemetry": _join_telemetry([record.telemetry for record in repetitions if record.telemetry]),
+            "noise": _join_noise({record.round: record.noise for record in repetitions}),
+            "ranks": _join_ranks(repetitions),
             "rounds": [
-                Round(
+                Repetition(
                     number=record.round,
                     order=record.order,
                     started=record.started,
@@ -72,10 +76,12 @@ def _joined(rounds: Sequence[Record]) -> Record:
                     loops=timing.loops,
                     stop=timing.stop,
                     summary=timing.summary,
+                    clean_share=timing.clean_share,
+                    upper_bound=timing.upper_bound,
                     placement=record.placement,
                     noise=record.noise,
                 )
-                for record, timing in zip(rounds, timings, strict=True)
+                for record, timing in zip(repetitions, timings, strict=True)
             ],
         }
     )
@@ -86,14 +92,16 @@ def _sum_phases(phases: Sequence[Phases]) -> Phases:
 
 
 def _join_timings(timings: Sequence[Timing]) -> Timing:
-    # NumPy and SciPy, which a run of single rounds spares
-    from accelbench.profiling.timing.statistics import summarize_rounds
-    from accelbench.profiling.timing.steady import join_rounds
+    # They import NumPy and SciPy, which a run with single repetitions does not need.
+    from accelbench.profiling.timing.statistics import summarize_repetitions
+    from accelbench.profiling.timing.steady import join_repetitions
 
     first = timings[0]
+    estimates = [timing for timing in timings if not timing.upper_bound]
+    tightest = min(timings, key=lambda timing: timing.execution.seconds)
     batches = [timing.batch for timing in timings if timing.batch is not None]
     clocks = [timing.sm_clock for timing in timings if timing.sm_clock]
-    steady = [timing.steady for timing in timings if timing.steady]
+    steady = [timing.steady for timing in estimates or [tightest] if timing.steady]
     thirds = [timing.sm_clock_first_last for timing in timings if timing.sm_clock_first_last]
     return first.model_copy(
         update={
@@ -101,13 +109,37 @@ def _join_timings(timings: Sequence[Timing]) -> Timing:
             "loops": max(timing.loops for timing in timings),
             "stop": min((timing.stop for timing in timings), key=WEAKEST_FIRST.index),
             "batch": median(batches) if batches else None,
-            "steady": join_rounds(steady) if steady else None,
+            "steady": join_repetitions(steady) if steady else None,
+            "extended_s": sum(timing.extended_s for timing in timings),
             "discarded": sum(timing.discarded for timing in timings),
             "sm_clock": _join_gauges(clocks) if clocks else None,
             "sm_clock_first_last": (thirds[0][0], thirds[-1][1]) if thirds else None,
-            "summary": summarize_rounds([timing.samples for timing in timings]),
+            "summary": summarize_repetitions([timing.used for timing in estimates]) if estimates else tightest.summary,
+            "causes": _join_causes(timings),
+            "upper_bound": None if estimates else tightest.upper_bound,
         }
     )
+
+
+def _join_causes(timings: Sequence[Timing]) -> SampleCauses | None:
+    """Return the causes of all samples, with the used samples of the estimates, or of all; None if all are unknown."""
+    known = [timing.causes for timing in timings if timing.causes]
+    if not known:
+        return None
+    only_bounds = all(timing.upper_bound for timing in timings)
+    ranges: list[tuple[int, int]] = []
+    columns: dict[str, list[float]] = {name: [] for name in CAUSE_COLUMNS}
+    offset = 0
+    for timing in timings:
+        own = timing.causes.used if timing.causes else [(0, len(timing.samples))]
+        if only_bounds or not timing.upper_bound:
+            ranges += [(first + offset, end + offset) for first, end in own]
+        disturbed = len(timing.causes.first) if timing.causes else 0
+        for name in CAUSE_COLUMNS if disturbed else ():
+            values = getattr(timing.causes, name) or [0] * disturbed  # older records lack some columns
+            columns[name] += [value + offset for value in values] if name == "first" else values
+        offset += len(timing.samples)
+    return SampleCauses.model_validate({"source": known[0].source, "used": joined_ranges(ranges), **columns})
 
 
 def _join_gauges(gauges: Sequence[Gauge]) -> Gauge:
@@ -119,11 +151,11 @@ def _join_gauges(gauges: Sequence[Gauge]) -> Gauge:
     )
 
 
-def _join_metrics(rounds: Sequence[Mapping[str, Metric]], qualities: Sequence[Quality] = ()) -> dict[str, Metric]:
-    """Return the median of each metric over the rounds that have it; of what is the worst of something, the worst."""
+def _join_metrics(repetitions: Sequence[Mapping[str, Metric]], qualities: Sequence[Quality] = ()) -> dict[str, Metric]:
+    """Return the median of each metric over its repetitions; for a `WorstQuality`, the worst value."""
     worst = {each.name: quality.worst_of for quality in qualities for each in quality.worst}
     metrics: dict[str, list[Metric]] = {}
-    for found in rounds:
+    for found in repetitions:
         for name, metric in found.items():
             metrics.setdefault(name, []).append(metric)
     return {
@@ -150,25 +182,25 @@ def _join_telemetry(telemetries: Sequence[Telemetry]) -> Telemetry | None:
 
 
 def _join_noise(noise: Mapping[int, Sequence[str]]) -> list[str]:
-    """Return each disturbance once, with the numbers of the rounds that it was seen in."""
-    seen: dict[str, list[int]] = {}
+    """Return each disturbance once, with the numbers of its repetitions."""
+    repetitions: dict[str, list[int]] = {}
     for number, flags in noise.items():
         for flag in flags:
-            seen.setdefault(flag, []).append(number)
-    return [f"{_rounds(numbers)}: {flag}" for flag, numbers in seen.items()]
+            repetitions.setdefault(flag, []).append(number)
+    return [f"{_numbered(numbers)}: {flag}" for flag, numbers in repetitions.items()]
 
 
-def _rounds(numbers: Sequence[int]) -> str:
-    """Return these rounds in words: `round 2`, `rounds 1, 2 and 4`."""
+def _numbered(numbers: Sequence[int]) -> str:
+    """Return the numbers as text: `repetition 2`, `repetitions 1, 2 and 4`."""
     *others, last = map(str, numbers)
-    return f"rounds {', '.join(others)} and {last}" if others else f"round {last}"
+    return f"repetitions {', '.join(others)} and {last}" if others else f"repetition {last}"
 
 
-def _join_ranks(rounds: Sequence[Record]) -> list[RankRecord]:
-    """Return the ranks of the first round, with their noise and their metrics over all rounds."""
+def _join_ranks(repetitions: Sequence[Record]) -> list[RankRecord]:
+    """Return the ranks of the first repetition, with the joined noise and metrics of each rank."""
     joined = []
-    for rank in rounds[0].ranks:
-        same = {record.round: other for record in rounds for other in record.ranks if other.rank == rank.rank}
+    for rank in repetitions[0].ranks:
+        same = {record.round: other for record in repetitions for other in record.ranks if other.rank == rank.rank}
         noise = _join_noise({number: other.noise for number, other in same.items()})
         metrics = _join_metrics([other.metrics for other in same.values()])
         joined.append(rank.model_copy(update={"noise": noise, "metrics": metrics}))

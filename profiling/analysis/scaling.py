@@ -1,8 +1,8 @@
 """Scaling of a training workload: its rate by number of replicas, and a prediction for larger clusters.
 
-The prediction takes an exchange to be Hockney's model of a message, latency + bytes / bandwidth, in each of the
-2 (n - 1) turns of a ring all-reduce (R. Hockney, "The communication challenge for MPP", Parallel Computing 20 (1994);
-R. Thakur et al., "Optimization of Collective Communication Operations in MPICH", IJHPCA 19 (2005)).
+The prediction models the exchange as a ring all-reduce with 2 (n - 1) steps, each with Hockney's message time,
+latency + bytes / bandwidth (R. Hockney, "The communication challenge for MPP", Parallel Computing 20 (1994); R. Thakur
+et al., "Optimization of Collective Communication Operations in MPICH", IJHPCA 19 (2005)).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from accelbench.profiling.records.step import StepParts
 
 @dataclass(frozen=True)
 class ScalingStep:
-    """One measured number of replicas: items per second, and what that is beside the smallest number measured."""
+    """Measurement with one number of replicas, compared with the smallest measured number."""
 
     replicas: int
     record: Record
@@ -26,46 +26,46 @@ class ScalingStep:
     rate_low: float
     rate_high: float
     speedup: float
-    """The rate over that of the fewest replicas measured; `low` and `high` are the worst and best of both intervals."""
+    """The rate ÷ the rate of the fewest replicas; `speedup_low` and `speedup_high` combine both intervals."""
     speedup_low: float
     speedup_high: float
     efficiency: float
-    """The speed-up over the growth in replicas."""
+    """The speed-up ÷ the growth in replicas."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """One training on growing numbers of replicas, all else alike."""
+    """One training workload on different numbers of replicas, all else equal."""
 
     benchmark: str
     device: str
     backend: str | None
     strategy: str | None
-    """The engine of the largest number of replicas."""
+    """The strategy of the largest number of replicas."""
     weak: bool
-    """Whether each replica has a batch of its own, or all share one."""
+    """Whether each replica has a batch of its own (weak scaling), or all share one (strong scaling)."""
     steps: tuple[ScalingStep, ...]
 
 
 @dataclass(frozen=True)
 class LatencyBandwidth:
-    """The latency and the bandwidth of the ring's turns, fitted to measured all-reduces."""
+    """Latency and inverse bandwidth of the steps of a ring all-reduce, fitted to measured all-reduces."""
 
     latency_s: float
     seconds_per_byte: float
     points: int
-    """The number of all-reduces that it was fitted to."""
+    """The number of all-reduces in the fit."""
     error: float
-    """The largest relative difference between the model and what was measured."""
+    """The largest relative difference between the model and a measurement."""
 
     def all_reduce_s(self, replicas: int, nbytes: float) -> float:
-        turns = 2 * (replicas - 1)
-        return turns * (self.latency_s + nbytes / replicas * self.seconds_per_byte)
+        steps = 2 * (replicas - 1)
+        return steps * (self.latency_s + nbytes / replicas * self.seconds_per_byte)
 
 
 @dataclass(frozen=True)
 class PredictedScaling:
-    """A step on a number of replicas by the model; a prediction, checked where that number was measured."""
+    """Predicted step time on a number of replicas, with the measured step time if there is one."""
 
     replicas: int
     step_s: float
@@ -74,26 +74,26 @@ class PredictedScaling:
 
     @property
     def error(self) -> float | None:
-        """Return the relative difference to what was measured."""
+        """Return the relative difference to the measured step time; None if it was not measured."""
         return None if self.measured_s is None else self.step_s / self.measured_s - 1
 
 
 def trainings(records: Iterable[Record]) -> list[Record]:
-    """Return the records of trainings whose steps were measured and counted in items."""
+    """Return the records of training workloads with timed steps and a number of items."""
     return [record for record in records if record.timing and record.timing.timer == "steps" and record.rate("items")]
 
 
 def scalings(records: Iterable[Record]) -> list[Scaling]:
-    """Return every training that was measured on at least two numbers of replicas.
+    """Return every training workload that was measured with at least two numbers of replicas.
 
-    The strategy of a single replica, `none` or that of the others, does not tell it from them.
+    A single replica belongs to every strategy.
     """
     found: dict[tuple[tuple[object, ...], str, str | None], dict[int, Record]] = {}
     alone: dict[tuple[object, ...], Record] = {}
     for record in trainings(records):
         layout = record.layout
         if layout.computing_devices == 1:
-            # A replica by itself is the same for weak and strong scaling, and for every strategy.
+            # A single replica is the same for weak and strong scaling, and for every strategy.
             alone.setdefault(training_of(record), record)
         found.setdefault((training_of(record), layout.scaling, layout.strategy), {})[layout.computing_devices] = record
     result = []
@@ -108,7 +108,7 @@ def scalings(records: Iterable[Record]) -> list[Scaling]:
 
 
 def training_of(record: Record) -> tuple[object, ...]:
-    """Return what trainings have in common that differ in their layout at most."""
+    """Return the key of a training workload without its layout."""
     point, layout = record.point, record.layout
     params = sorted((axis, value) for axis, value in point.params.items() if axis not in layout.axes)
     return (point.benchmark, point.device, point.backend, layout.input_workers, *params)
@@ -136,9 +136,9 @@ def _steps(by_count: Mapping[int, Record]) -> tuple[ScalingStep, ...]:
 
 
 def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:
-    """Return the ring's latency and bandwidth by the all-reduces measured in the run; None of fewer than three.
+    """Return latency and bandwidth fitted to the all-reduces of a run; None for fewer than three.
 
-    By the relative errors: every message size counts alike.
+    The fit minimises relative errors, so that all message sizes have the same weight.
     """
     import numpy as np
 
@@ -149,17 +149,17 @@ def fit_latency_bandwidth(records: Iterable[Record]) -> LatencyBandwidth | None:
     ]
     if len(points) < 3:
         return None
-    turns = np.array([2.0 * (n - 1) for n, _, _ in points])
+    steps = np.array([2.0 * (n - 1) for n, _, _ in points])
     seconds = np.array([s for _, _, s in points])
-    moved = turns * np.array([size / n for n, size, _ in points])
-    latency, per_byte = _fit(seconds, turns, moved)
-    modelled = turns * latency + moved * per_byte
+    moved = steps * np.array([size / n for n, size, _ in points])
+    latency, per_byte = _fit(seconds, steps, moved)
+    modelled = steps * latency + moved * per_byte
     error = float(np.max(np.abs(modelled / seconds - 1)))
     return LatencyBandwidth(latency, per_byte, len(points), error)
 
 
 def _fit(seconds: Any, first: Any, second: Any) -> tuple[float, float]:
-    """Return the two factors, not negative, with which the columns add up to the seconds with least relative errors."""
+    """Return a, b ≥ 0 that fit seconds ≈ a·first + b·second by least squares of the relative errors."""
     import numpy as np
     from scipy.optimize import nnls
 
@@ -168,36 +168,36 @@ def _fit(seconds: Any, first: Any, second: Any) -> tuple[float, float]:
 
 
 def exchange_over_model(scaling: Scaling, model: LatencyBandwidth) -> float | None:
-    """Return the exchange alone on the most replicas measured, over what the model says of these bytes.
+    """Return the isolated exchange time on the most replicas ÷ the model's time for its bytes; None without step parts.
 
-    An engine that sends its gradients in many small messages, or copies them, takes a multiple of the model's time.
-    None where no step was taken apart.
+    An engine that sends gradients in many small messages, or copies them, takes a multiple of the model's time.
     """
-    taken = _taken_apart(scaling)
-    if taken is None:
+    largest = _largest_with_parts(scaling)
+    if largest is None:
         return None
-    base, parts = taken
+    base, parts = largest
     return parts.exchange_s["alone"] / model.all_reduce_s(base, parts.bytes)
 
 
 def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) -> list[PredictedScaling]:
-    """Return the step on these numbers of replicas; nothing where no step was taken apart.
+    """Return the predicted step times for these numbers of replicas; empty without step parts.
 
-    What a replica computes stays, in weak scaling; in strong scaling a part of it is shared out, as far as the measured
-    steps show (G. Amdahl, "Validity of the single processor approach…", AFIPS 1967). The exchange grows as the model's
-    does, from what it took alone in the largest measured step, and as much of it is hidden behind computing.
+    In weak scaling, the compute time of a replica is constant; in strong scaling, a part of it is divided by the number
+    of replicas, as fitted to the measured steps (G. Amdahl, "Validity of the single processor approach…", AFIPS 1967).
+    The exchange time follows the model, scaled to the isolated exchange of the largest measured step. The share of the
+    exchange that is overlapped with compute is constant.
     """
-    taken, over_model = _taken_apart(scaling), exchange_over_model(scaling, model)
-    if taken is None or over_model is None:
+    largest, over_model = _largest_with_parts(scaling), exchange_over_model(scaling, model)
+    if largest is None or over_model is None:
         return []
-    _, parts = taken
+    _, parts = largest
     measured = {step.replicas: step.record for step in scaling.steps}
     exposed = parts.exposed_s / max(parts.exposed_s + parts.hidden_s, 1e-12)
-    fixed, shared_out = _computing(scaling)
+    fixed, divided = _computing(scaling)
     predictions = []
     for count in counts:
         exchange = over_model * model.all_reduce_s(count, parts.bytes)
-        step = fixed + shared_out / count + (parts.wait_s + exposed * exchange if count > 1 else 0.0)
+        step = fixed + divided / count + (parts.wait_s + exposed * exchange if count > 1 else 0.0)
         record = measured.get(count)
         timing = record.timing if record else None
         predictions.append(PredictedScaling(count, step, exchange, timing.summary.median if timing else None))
@@ -205,7 +205,7 @@ def predict(scaling: Scaling, model: LatencyBandwidth, counts: Sequence[int]) ->
 
 
 def _computing(scaling: Scaling) -> tuple[float, float]:
-    """Return the seconds of a step, its input's too, that every replica takes, and those that all share out."""
+    """Return the constant part of a step's compute, launch and input time, and the part divided by all replicas."""
     import numpy as np
 
     found = {step.replicas: p.own_s for step in scaling.steps if (p := step.record.parts)}
@@ -213,12 +213,12 @@ def _computing(scaling: Scaling) -> tuple[float, float]:
         return found[max(found)], 0.0
     for step in scaling.steps:
         if step.replicas == 1 and step.record.timing:
-            found[1] = step.record.timing.summary.median  # it exchanges nothing
+            found[1] = step.record.timing.summary.median  # without exchange
     counts, seconds = np.array(list(found), dtype=float), np.array(list(found.values()))
     return _fit(seconds, np.ones(len(found)), 1 / counts) if len(found) > 1 else (0.0, float((counts * seconds)[0]))
 
 
-def _taken_apart(scaling: Scaling) -> tuple[int, StepParts] | None:
-    """Return the largest number of replicas whose step was taken apart, and its parts."""
-    taken = [(step.replicas, step.record.parts) for step in scaling.steps if step.record.parts]
-    return max(taken, key=lambda each: each[0], default=None)
+def _largest_with_parts(scaling: Scaling) -> tuple[int, StepParts] | None:
+    """Return the largest number of replicas with step parts, and the parts."""
+    found = [(step.replicas, step.record.parts) for step in scaling.steps if step.record.parts]
+    return max(found, key=lambda each: each[0], default=None)

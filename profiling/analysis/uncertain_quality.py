@@ -1,4 +1,4 @@
-"""Uncertainty of a quality that was measured on a given number of held-out examples."""
+"""Confidence interval of a quality that was measured on a given number of held-out examples."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ CONFIDENCE = 0.95
 
 
 def quality_interval(record: Record, quality: Quality, value: float | None = None) -> tuple[float, float] | None:
-    """Return the ends of a quality's 95 % interval; None where it is no share of the held-out examples.
+    """Return the ends of a quality's 95 % interval; None if the quality is not a share of the held-out examples.
 
-    The quality is the record's, or that `value`: the mean over several runs that held out as many examples.
-
-    It says how much other examples of the same kind would change the quality. Examples that depend on each other, as
-    those of one person do, tell less than it takes them to; so does one training of the model about another.
+    `value` is the quality, by default the record's; it may be the mean of several runs with as many held-out examples.
+    The interval covers the choice of independent examples. It covers neither dependence between examples (several of
+    one person, for instance) nor the variation between training runs.
     """
     if value is None and quality.name in record.metrics:
         value = record.metrics[quality.name].value
@@ -28,7 +27,7 @@ def quality_interval(record: Record, quality: Quality, value: float | None = Non
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Return the 95 % score interval of a binomial share, which is sound near 0 and 1 and for few examples, too.
+    """Return the 95 % score interval of a binomial share, which is also valid near 0 and 1 and for few examples.
 
     E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", JASA 22 (1927).
     """

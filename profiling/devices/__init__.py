@@ -1,6 +1,6 @@
-"""The backends of devices: a class in a file of this folder for each kind of device, or for each vendor of a kind.
+"""Device backends: one class and file per kind of device, or per vendor of a kind.
 
-A new file is a new backend. `gpu` is a kind with several vendors: its backends derive from `GpuBackend`.
+A new file in this folder adds a backend. `gpu` has several vendors, whose backends derive from `GpuBackend`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from accelbench.profiling.records.work import Bounded
 
 if TYPE_CHECKING:
     from accelbench.profiling.benchmark import Task
+    from accelbench.profiling.machine.pcie import PcieLink
     from accelbench.profiling.records.environment import Environment, Peak
     from accelbench.profiling.records.telemetry import Reading
     from accelbench.profiling.records.timing import Timing
 
 FIRST_VENDOR = "nvidia"
-"""The vendor that is looked for first; the others follow in the order of their files."""
+"""Vendor that is tried first; the others follow in the order of their files."""
 
 
 class DeviceMissing(Exception):
-    """The device cannot be used: what was looked for and found, and what to do about it, in one line."""
+    """Error for an unusable device: what was searched and found, and the remedy, in one line."""
 
     def __init__(self, found: str, advice: str) -> None:
         super().__init__(f"{found}: {advice}")
@@ -42,64 +43,74 @@ class DeviceMissing(Exception):
 
 
 class CardSensors(Protocol):
-    """The sensors of the cards that a measurement uses, read by a process beside it."""
+    """Sensors of the cards in a measurement, read by the sensor process."""
 
     def read(self) -> list[Reading]:
-        """Return what every sensor shows now, under names that begin with the kind's own."""
+        """Return the current readings; names start with the kind of device."""
 
     def throttle_reasons(self) -> list[str]:
-        """Return what holds the clock of any card down at this moment."""
+        """Return the current throttle reasons of all cards."""
 
     def energy(self) -> float | None:
-        """Return the joules that all cards have used since some moment; None if one of them does not tell."""
+        """Return the cumulative energy of all cards in joules; None if a card has no energy counter."""
 
 
 class DeviceKind(ABC):
     """Base class of device backends. The defaults suit a device without timers, sensors or known peaks."""
 
     name: ClassVar[Device]
-    """The word that a user types, and a record stores: `gpu`."""
+    """Name in options and records: `gpu`."""
     title: ClassVar[str]
-    """The word that messages use: `GPU`."""
+    """Name in messages: `GPU`."""
     vendor: ClassVar[str] = ""
-    """The vendor of the devices, `nvidia`; empty where the backend serves every vendor."""
+    """Vendor of the devices, such as `nvidia`; empty if the backend is for any vendor."""
+    package_set: ClassVar[PackageSet] = "cpu"
+    """Default package set for the devices: a file in `requirements/`."""
     container_flags: ClassVar[Mapping[str, str]] = {}
-    """The advice that gives a container access to the device, by the container's engine."""
+    """Advice for giving a container access to the device, by container engine."""
     container_options: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """The options of docker, podman and apptainer that give a container access to the device."""
+    """Command-line options that give a container access to the device, by engine (docker, podman, apptainer)."""
     asynchronous: ClassVar[bool] = False
-    """Whether a call returns before the device has done its work, so that a timer has to `synchronize`."""
+    """Whether calls are asynchronous, so that a timer has to `synchronize`."""
     sensor_interval_s: ClassVar[float] = 0.5
-    """The seconds between two readings of the sensors."""
+    """Seconds between two readings of the sensors."""
     forkable: ClassVar[bool] = False
-    """Whether a worker may be forked by a process that has imported its libraries."""
+    """Whether a worker may be forked after its libraries have been imported."""
     card_per_rank: ClassVar[bool] = False
-    """Whether each of several ranks on a host uses, and reads the energy of, a card of its own."""
+    """Whether each rank on a host uses a separate card and reads its energy."""
 
     @abstractmethod
     def find(self, root: Path = Path("/")) -> str:
-        """Return a sentence that names the device that is here, whatever Python has; raise `DeviceMissing`.
+        """Return a description of the device, regardless of installed Python packages; raise DeviceMissing without one.
 
-        `root` is where `/dev`, `/proc` and `/sys` are looked for.
+        `root` is the folder that contains `/dev`, `/proc` and `/sys`.
         """
 
     def require(self, root: Path = Path("/")) -> None:
-        """Raise `DeviceMissing` unless the device is here, and Python has the libraries that measure it."""
+        """Raise DeviceMissing unless the device and the libraries that measure it are available."""
         self.find(root)
 
     def packages(self, root: Path = Path("/")) -> PackageSet:
-        """Return the extra that brings the device's libraries and TensorFlow; `DeviceMissing` where there is none."""
-        return "cpu"
+        """Return the package set for the present device; may raise `DeviceMissing`."""
+        return self.package_set
 
     def framework_install(self, framework: str) -> str:
         """Return the command that installs a backend's framework for this device; empty for an unknown framework."""
         return install_framework(framework, self.packages())
 
-    def synchronize(self) -> None:  # noqa: B027 - a kind whose calls return when they are done has nothing to wait for
-        """Wait until the device has done all its work."""
+    def synchronize(self) -> None:  # noqa: B027 - synchronous devices need no implementation
+        """Wait until the device has finished all work."""
 
-    def timer(self, task: Task) -> tuple[Callable[[], object], Callable[[float], Timing]]:
-        """Return how to run the task once to its end, and how to time it within so many seconds, by the host clock."""
+    def timer(
+        self, task: Task, patience_s: float | None = None, launched: list[float] | None = None
+    ) -> tuple[Callable[[], object], Callable[[float], Timing]]:
+        """Return a function that runs the task once and waits, and one that times it within a limit in seconds.
+
+        `patience_s` limits the additional time for undisturbed samples. `launched` receives the time of each sample's
+        launch by `perf_counter`, if the timer knows it.
+        """
+        from accelbench.profiling.machine.cause_counters import open_causes
+        from accelbench.profiling.ranks.world import world
         from accelbench.profiling.timing.host import sample_seconds, time_host
 
         def run_and_wait() -> None:
@@ -108,98 +119,101 @@ class DeviceKind(ABC):
 
         run = run_and_wait if self.asynchronous and task.timer == "device" else task.run
         sample = task.sample or partial(sample_seconds, run)
-        return run, lambda max_seconds: time_host(sample, max_seconds)
+        # What disturbs the other ranks is not known here.
+        causes = open_causes if world().size == 1 else None
+        return run, lambda max_seconds: time_host(sample, max_seconds, patience_s, causes)
 
     def cards(self, count: int) -> list[str]:
-        """Return the addresses of the first so many cards, where they have sensors."""
+        """Return the addresses of the first `count` cards; empty without sensors."""
         return []
 
     def open_sensors(self, cards: list[str], missing: list[str]) -> CardSensors | None:
-        """Open the sensors of the cards at these addresses, and add to `missing` what none of them can tell."""
+        """Return the sensors of the cards at these addresses, and add unavailable sensors to `missing`."""
         return None
 
     def memory_left(self) -> str:
-        """Return how much memory is free, in words; empty where nobody tells."""
+        """Return the free memory as text; empty if unknown."""
         return ""
 
     def peak(
         self,
         environment: Environment,
         dtype: str,
-        figure: Bounded,
+        metric: Bounded,
         unit_kind: str | None = None,
         kept_to_cpus: int | None = None,
     ) -> Peak:
-        """Return the vendor's peak of one such device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s).
+        """Return the vendor's peak of one device for arithmetic in `dtype` (FLOP/s) or for its memory (byte/s).
 
-        Arithmetic is bounded by the device's `unit_kind`, `plain` or `tensor`, and where that is None by the better
-        one. `kept_to_cpus` is the number of the host's CPUs where the point was to use no more.
+        `unit_kind` selects the arithmetic units, `plain` or `tensor`; None selects the faster ones. `kept_to_cpus` is
+        the number of CPUs to which the point is limited.
         """
         from accelbench.profiling.records.environment import Peak
 
-        return Peak(value=None, reason=f"the environment record does not name the {self.title}")
+        return Peak(value=None, reason=f"the environment record has no name of the {self.title}")
 
     def model(self, environment: Environment) -> str | None:
-        """Return the vendor's name of the device in that environment; None where the record does not tell."""
+        """Return the vendor's name of the device in an environment record; None if unknown."""
         return None
 
     def missing_from_trace(self) -> str:
-        """Return the sentence about a trace that shows nothing of the device, with what mends it."""
+        """Return the message for a trace without events of the device, with the remedy."""
         return f"the {self.title}'s operations are missing from the trace"
 
     def settings_of_rank(self, local_rank: int, local_size: int) -> dict[str, str]:
-        """Return the environment variables that show a rank, one of so many on its host, its own card only."""
+        """Return the environment variables that make only its own card visible to a rank of a host."""
         return {}
 
     def absent(self, engine: str | None, found: str, advice: str) -> DeviceMissing:
-        """Return the refusal where there is no such device, in the container of that engine if it is in one."""
+        """Return the error for a missing device, which names the engine of the container, if any."""
         inside = f" inside this {engine} container" if engine else ""
         return DeviceMissing(f"no {self.title}{inside}: {found}", advice)
 
     def container_advice(self, engine: str) -> str:
-        """Return what gives a container of that engine access to the device."""
+        """Return the advice that gives a container of this engine access to the device."""
         return self.container_flags.get(engine, f"give the {engine} container access to the host's {self.title}")
 
 
 class GpuBackend(DeviceKind):
-    """Base class of the backends of GPUs, one for each vendor. The defaults need CuPy, in the vendor's build.
+    """Base class of GPU backends, one per vendor. The defaults require the vendor's build of CuPy.
 
-    A subclass has `vendor`, `find` and `facts`; everything else has a default.
+    A subclass must define `vendor`, `find` and `facts`.
     """
 
     name = "gpu"
     title = "GPU"
     asynchronous = True
     libraries: ClassVar[Mapping[str, tuple[str, ...]]] = {"cupy": ("cupy",)}
-    """The libraries that measure on the GPU, each with the modules of which one must be installed."""
+    """Required libraries, each with alternative modules, one of which must be installed."""
     visible_devices: ClassVar[str] = "CUDA_VISIBLE_DEVICES"
-    """The environment variable that lists the GPUs that a process may use."""
+    """Environment variable with the visible GPUs of a process."""
     recorded_packages: ClassVar[tuple[str, ...]] = ()
-    """The names of the vendor's Python packages whose versions are recorded: `cupy-rocm-7-0`."""
+    """Vendor's Python packages with recorded versions, such as `cupy-rocm-7-0`."""
     package_patterns: ClassVar[tuple[str, ...]] = ()
-    """The names of Python packages that change nothing but this vendor's GPUs: `nvidia-*`."""
+    """Patterns of Python packages that affect only this vendor's GPUs: `nvidia-*`."""
     setting_patterns: ClassVar[tuple[str, ...]] = ()
-    """The names of environment variables that change nothing but this vendor's GPUs: `CUDA_*`."""
+    """Patterns of environment variables that affect only this vendor's GPUs: `CUDA_*`."""
 
     @abstractmethod
     def facts(self) -> GpuFacts:
-        """Return the facts about the visible GPUs for the environment record; no GPU where there is none."""
+        """Return the facts about the visible GPUs for the environment record."""
 
     def require(self, root: Path = Path("/")) -> None:
-        """Raise `DeviceMissing` unless there is a driver, a device and the libraries that measure it."""
-        here = self.find(root)
+        """Raise DeviceMissing unless driver, device and the required libraries are available."""
+        device = self.find(root)
         missing = [name for name, modules in self.libraries.items() if not any(map(is_installed, modules))]
         if missing:
             raise DeviceMissing(
-                f"no usable GPU: {here}, but Python has no {', no '.join(missing)}", self.libraries_install(root)
+                f"no usable GPU: found {device}, but not the package {' or '.join(missing)}",
+                self.libraries_install(root),
             )
 
     def libraries_install(self, root: Path = Path("/")) -> str:
-        """Return what installs the libraries that measure on the GPU."""
+        """Return the advice that installs the required libraries."""
         return f"install {' and '.join(self.libraries) or 'CuPy'} for GPUs of {self.vendor}"
 
     def library(self, module: str) -> ModuleType:
-        """Import a module of a GPU library; Skip, with what to install, where it is missing."""
+        """Import a module of a GPU library; raise Skip with the install advice if it fails."""
         from accelbench.profiling.benchmark import Skip
 
         try:
@@ -208,16 +222,16 @@ class GpuBackend(DeviceKind):
             raise Skip(f"{module} cannot be imported ({error}): {self.libraries_install()}") from error
 
     def synchronize(self) -> None:
-        """Wait until the device has done all its work; RuntimeError if any of it failed."""
+        """Wait until the device has finished all work; raise RuntimeError if any of it failed."""
         self.library("cupy").cuda.runtime.deviceSynchronize()
 
     def free_memory(self) -> int:
-        """Return the bytes of device memory that are free now."""
+        """Return the free device memory in bytes."""
         free, _ = self.library("cupy").cuda.runtime.memGetInfo()
         return int(free)
 
     def hold_memory(self, size: int) -> Any:
-        """Allocate that many bytes of device memory, and return the object that owns them."""
+        """Allocate `size` bytes of device memory; return the owning object."""
         return self.library("cupy").cuda.alloc(size)
 
     def attribute(self, name: str) -> int:
@@ -225,38 +239,42 @@ class GpuBackend(DeviceKind):
         runtime = self.library("cupy").cuda.runtime
         return int(runtime.getDeviceProperties(runtime.getDevice())[name[0].lower() + name[1:]])
 
+    def host_links(self) -> tuple[PcieLink, PcieLink] | None:
+        """Return the current link of the first device to the host, and the best that it supports; None if unknown."""
+        return None
+
     def memory_left(self) -> str:
-        """Return the free memory of the current device, or the driver's error in place of it."""
+        """Return the free memory of the current device as text, or the driver's error."""
         from accelbench.profiling.benchmark import Skip
         from accelbench.profiling.text import format_bytes
 
         try:
             return f"{format_bytes(self.free_memory())} of device memory free"
-        except (RuntimeError, Skip) as unknown:  # what broke the context must not hide what the point died of
+        except (RuntimeError, Skip) as unknown:  # a broken context must not hide the original error
             return f"the free device memory is unknown: {unknown}"
 
     def peak(
         self,
         environment: Environment,
         dtype: str,
-        figure: Bounded,
+        metric: Bounded,
         unit_kind: str | None = None,
         kept_to_cpus: int | None = None,
     ) -> Peak:
-        """Return the vendor's peak of the first card; it is the same on however many CPUs of the host."""
+        """Return the vendor's peak of the first card; `kept_to_cpus` has no effect."""
         from accelbench.profiling.machine.vendor_peaks import peak_of_gpu
         from accelbench.profiling.records.environment import Peak
 
         if not environment.gpus:
-            return Peak(value=None, reason="the environment record names no GPU")
-        return peak_of_gpu(environment.gpus[0], dtype, figure, unit_kind)
+            return Peak(value=None, reason="the environment record has no GPU")
+        return peak_of_gpu(environment.gpus[0], dtype, metric, unit_kind)
 
     def model(self, environment: Environment) -> str | None:
         """Return the first card's name."""
         return environment.gpus[0].name if environment.gpus else None
 
     def settings_of_rank(self, local_rank: int, local_size: int) -> dict[str, str]:
-        """Return the variable that names the rank's card; a launcher may have shown it that one only."""
+        """Return the variable with the rank's card; a launcher may have restricted it already."""
         visible = os.environ.get(self.visible_devices, "")
         own = visible.split(",") if visible else list(map(str, range(local_size)))
         return {self.visible_devices: own[local_rank % len(own)]}
@@ -264,7 +282,7 @@ class GpuBackend(DeviceKind):
 
 @cache
 def kinds() -> dict[Device, tuple[DeviceKind, ...]]:
-    """Return the backends of every kind of device by its name; importing them imports no framework."""
+    """Return the backends by kind of device, without importing a framework."""
     found: dict[Device, list[DeviceKind]] = {}
     for module in modules_of(__name__).values():
         for item in vars(module).values():
@@ -278,23 +296,23 @@ def kinds() -> dict[Device, tuple[DeviceKind, ...]]:
 
 
 def gpu_backends(backends: Iterable[DeviceKind] | None = None) -> list[GpuBackend]:
-    """Return the GPU backends among these, or those of all vendors."""
+    """Return the GPU backends among `backends` (None: all)."""
     return [one for one in (kinds()["gpu"] if backends is None else backends) if isinstance(one, GpuBackend)]
 
 
 def device_kind(name: str, root: Path = Path("/")) -> DeviceKind:
-    """Return the kind's backend whose device is here, the first backend where there is none.
+    """Return the backend of the kind whose device is present, else the kind's first backend.
 
-    ValueError if there is no such kind. The choice is made once in a process.
+    Raises ValueError for an unknown kind. The choice is cached for the process.
     """
     if name not in kinds():
-        raise ValueError(f"no device is called {name!r}")
+        raise ValueError(f"unknown device {name!r} (choose {', '.join(kinds())})")
     first, *others = kinds()[name]
-    return _backend_here(name, root) if others else first
+    return _present_backend(name, root) if others else first
 
 
 @cache
-def _backend_here(name: str, root: Path) -> DeviceKind:
+def _present_backend(name: str, root: Path) -> DeviceKind:
     for backend in kinds()[name]:
         try:
             backend.find(root)
@@ -305,30 +323,34 @@ def _backend_here(name: str, root: Path) -> DeviceKind:
 
 
 def gpu_backend() -> GpuBackend:
-    """Return the backend of the GPUs that are here, of the first vendor where there are none."""
+    """Return the backend of the GPUs that are present, else of the first vendor."""
     (backend,) = gpu_backends([device_kind("gpu")])
     return backend
 
 
-def find_device(name: str, root: Path = Path("/")) -> Device:
-    """Return the name of the device to measure: `auto` is the first that can be used, the CPU where no other can.
+def find_device(name: str, root: Path = Path("/"), *, usable: bool = True) -> Device:
+    """Return the name of the device to measure; `auto` selects the first usable accelerator, else the CPU.
 
-    Raises `DeviceMissing`. `root` is where `/dev`, `/proc` and `/sys` are looked for. Imports no framework.
+    Raises `DeviceMissing`. With `usable=False`, a present device is returned even if its libraries are not installed.
+    `root` is the folder that contains `/dev`, `/proc` and `/sys`. Imports no framework.
     """
-    if name != "auto":
-        device_kind(name, root).require(root)
-        return name
-    for other in sorted(kinds(), key=lambda kind: kind == "cpu"):
+    for candidate in [name] if name != "auto" else sorted(kinds(), key=lambda kind: kind == "cpu"):
+        backend = device_kind(candidate, root)
         try:
-            device_kind(other, root).require(root)
+            if usable:
+                backend.require(root)
+            else:
+                backend.find(root)
         except DeviceMissing:
-            continue
-        return other
-    raise AssertionError("there is always a CPU")
+            if name != "auto":
+                raise
+        else:
+            return candidate
+    raise AssertionError("the CPU is always usable")
 
 
 def is_installed(module: str) -> bool:
-    """Tell whether the module could be imported; unlike `find_spec` alone this does not import the parent package."""
+    """Return whether the module can be imported; unlike `find_spec`, this does not import the parent package."""
     first, *rest = module.split(".")
     spec = find_spec(first)
     for number in range(len(rest)):

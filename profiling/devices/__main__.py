@@ -1,20 +1,21 @@
-"""`python -m accelbench.profiling.devices DEVICE` looks for a device before anything is installed (`make
-bench`)."""
+"""`python -m accelbench.profiling.devices DEVICE` checks for a device before anything is installed (`make bench`)."""
 
 from __future__ import annotations
 
 import sys
 
-from accelbench.profiling.devices import DeviceMissing, device_kind, kinds
+from accelbench.profiling.devices import DeviceMissing, device_kind, find_device, kinds
 
 
 def main(name: str) -> int:
-    """Return 0 if the device of that name is there, whatever Python has, and else 2, after saying what to do."""
+    """Print the default package set of a device; return 2, after an error message, if the device is missing.
+
+    `auto` is the first kind of device of this machine, with or without its libraries in Python.
+    """
     try:
         if name not in ("auto", *kinds()):
-            raise DeviceMissing(f"no device is called {name!r}", f"choose {', '.join(['auto', *kinds()])}")
-        if name != "auto":
-            device_kind(name).find()
+            raise DeviceMissing(f"unknown device {name!r}", f"choose {', '.join(['auto', *kinds()])}")
+        print(device_kind(find_device(name, usable=False)).package_set)
     except DeviceMissing as missing:
         print(f"accelbench: {missing}", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""The host's own CPUs, which are always there."""
+"""Device backend of the host's CPUs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 class CpuDevice(DeviceKind):
-    """All CPUs of the host together are one device."""
+    """Backend of the host's CPUs, which form one device."""
 
     name = "cpu"
     title = "CPU"
 
     def find(self, root: Path = Path("/")) -> str:
-        """Return that there is a CPU, since this runs on it."""
-        return "the CPU is here"
+        """Return a description; the CPU is always present."""
+        return "the host's CPU"
 
     def memory_left(self) -> str:
-        """Return the memory that the process may still use."""
+        """Return the available memory of the process as text."""
         from accelbench.profiling.machine.free_memory import available_bytes
         from accelbench.profiling.text import format_bytes
 
@@ -33,20 +33,24 @@ class CpuDevice(DeviceKind):
         self,
         environment: Environment,
         dtype: str,
-        figure: Bounded,
+        metric: Bounded,
         unit_kind: str | None = None,
         kept_to_cpus: int | None = None,
     ) -> Peak:
-        """Return why there is no peak: vendors state operations per cycle, and no clock under such load."""
+        """Return an unknown peak with the reason: vendors do not state the clock under vector load."""
         from accelbench.profiling.machine.vendor_peaks import cpu_flops_per_cycle
         from accelbench.profiling.records.environment import Peak
 
-        per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if figure == "flops" else None
+        per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if metric == "flops" else None
         if per_cycle:
-            stated = f"the vendor states {per_cycle} FLOP per cycle of a core, but no clock under such load"
+            stated = f"the vendor states {per_cycle} FLOP per cycle of a core, but no clock under vector load"
         else:
-            stated = f"no vendor's figure for the {'FLOP/s' if figure == 'flops' else 'memory bandwidth'} of this CPU"
-        kept = f", and that of all {environment.cpu.logical} CPUs does not bound {kept_to_cpus}" if kept_to_cpus else ""
+            stated = f"the vendor states no {'FLOP/s' if metric == 'flops' else 'memory bandwidth'} of this CPU"
+        kept = (
+            f" (the ceiling of all {environment.cpu.logical} CPUs does not bound {kept_to_cpus})"
+            if kept_to_cpus
+            else ""
+        )
         return Peak(value=None, reason=f"{stated}; see the measured ceiling{kept}")
 
     def model(self, environment: Environment) -> str | None:

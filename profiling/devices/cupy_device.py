@@ -1,7 +1,7 @@
-"""The GPU as portable kernels use it: CuPy in its vendor's build (CUDA or ROCm), and the sizes of the device.
+"""GPU functions for portable kernels: CuPy in the vendor's build (CUDA or ROCm), device attributes and memory.
 
-An implementation that imports Numba-CUDA or `accelbench.profiling.machine.nvidia` runs on NVIDIA's GPUs only, and
-declares it: `VENDORS = ("nvidia",)`. Every other one takes the GPU from here.
+An implementation that imports Numba-CUDA or `accelbench.profiling.machine.nvidia` runs on NVIDIA's GPUs only and
+declares `VENDORS = ("nvidia",)`. All others use this module.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import Any
 
 from accelbench.profiling.devices import gpu_backend
+from accelbench.profiling.machine.pcie import PcieLink
 
 
 def cupy_library() -> Any:
-    """Return the module `cupy`; Skip, with what installs the vendor's build, where it is missing."""
+    """Return the module `cupy`; raise Skip with the install advice if it is missing."""
     return gpu_backend().library("cupy")
 
 
@@ -24,17 +25,22 @@ def attribute(name: str) -> int:
 
 
 def free_memory() -> int:
-    """Return the bytes of device memory that are free now."""
+    """Return the free device memory in bytes."""
     return gpu_backend().free_memory()
 
 
+def host_links() -> tuple[PcieLink, PcieLink] | None:
+    """Return the current link of the first device to the host, and the best that it supports; None if unknown."""
+    return gpu_backend().host_links()
+
+
 def synchronize() -> None:
-    """Wait until the device has done all its work; RuntimeError if any of it failed."""
+    """Wait until the device has finished all work; raise RuntimeError if any of it failed."""
     gpu_backend().synchronize()
 
 
 def require_device_memory(needed: int) -> None:
-    """Skip unless that many bytes fit into half of the free device memory."""
+    """Raise Skip if arrays of `needed` bytes would take more than half of the free device memory."""
     from accelbench.profiling.benchmark import Skip
     from accelbench.profiling.text import format_bytes
 
@@ -48,7 +54,7 @@ def require_device_memory(needed: int) -> None:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A stream that another library owns, in CUDA's protocol for passing streams on."""
+    """A stream of another library, with CUDA's stream protocol."""
 
     handle: int
 
@@ -59,7 +65,7 @@ class _Stream:
 
 @lru_cache(maxsize=8)
 def cupy_stream(handle: int) -> Any:
-    """Return a stream handle as a CuPy stream, to be entered with `with`; 0 is the default stream."""
+    """Return a CuPy stream for a stream handle, for use in `with`; 0 is the default stream."""
     streams = cupy_library().cuda.Stream
-    # The default stream is that of whichever device is current; any other belongs to the device it is first used on.
+    # The default stream follows the current device; any other stream belongs to the device of its first use.
     return streams.from_external(_Stream(handle)) if handle else streams.null

@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs, which users call `gpu`: the driver's own library finds them, NVBench times them, NVML reads them."""
+"""Device backend of NVIDIA's GPUs: found by the driver library, timed by NVBench, with sensors of NVML."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from accelbench.profiling.machine.packages import PackageSet, install_extra, ins
 
 if TYPE_CHECKING:
     from accelbench.profiling.benchmark import Task
+    from accelbench.profiling.machine.pcie import PcieLink
     from accelbench.profiling.records.timing import Timing
 
 OLDEST_CUDA = (12, 0)
@@ -26,27 +27,28 @@ NODES = ("nvidia[0-9]*", "nvidiactl", "dxg", "nvhost-gpu", "nvgpu/*")  # PCI car
 PCI_VENDOR = "0x10de"
 DISPLAY_CLASSES = ("0x0300", "0x0302")  # PCI class codes: VGA controller, 3D controller
 
-SLURM_ADVICE = "ask Slurm for a GPU: --gres=gpu:1"
+SLURM_ADVICE = "request a GPU from Slurm: --gres=gpu:1"
 SLURM_VARIABLES = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE")
 KEEP_LOADED = "sudo nvidia-smi -pm 1"
-"""The command that keeps the driver loaded while no process uses the GPU."""
+"""Command that keeps the driver loaded while no process uses the GPU (persistence mode)."""
 GIVE_DRIVER = "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility"
-"""The option that gives a container the driver's libraries."""
+"""Container option that provides the driver's libraries."""
 ALLOW_COUNTERS = "options nvidia NVreg_RestrictProfilingToAdminUsers=0"
-"""The line in /etc/modprobe.d that lets every user read performance counters."""
+"""Line in /etc/modprobe.d that permits all users to read performance counters."""
 CUDA_ADVICE = {
-    "CUDA_ERROR_STUB_LIBRARY": "that is the toolkit's stub: take its folder out of LD_LIBRARY_PATH",
+    "CUDA_ERROR_STUB_LIBRARY": "libcuda is the toolkit's stub: remove its folder from LD_LIBRARY_PATH",
     "CUDA_ERROR_SYSTEM_NOT_READY": "start the fabric manager: sudo systemctl start nvidia-fabricmanager",
-    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "the kernel module and libcuda.so.1 are of different versions: reboot",
-    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": "take the cuda-compat library out of LD_LIBRARY_PATH",
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "the kernel module and libcuda.so.1 have different versions: reboot",
+    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE": "remove the cuda-compat library from LD_LIBRARY_PATH",
     "CUDA_ERROR_UNKNOWN": "load the module: sudo modprobe nvidia_uvm",
 }
 
 
 class Nvidia(GpuBackend):
-    """The GPUs that a CUDA program started here would see."""
+    """Backend of the GPUs that are visible to CUDA in this process."""
 
     vendor = "nvidia"
+    package_set = "gpu"
     libraries = {"cupy": ("cupy",), "numba.cuda": ("numba.cuda", "numba_cuda"), "cuda.bench": ("cuda.bench",)}
     package_patterns = ("nvidia-*", "cuda-*", "cupy-cuda*", "numba-cuda*", "triton")
     setting_patterns = ("CUDA_*", "NVIDIA_*", "*_CUDA_*", "*CUDNN*", "*_GPU_*")
@@ -60,33 +62,33 @@ class Nvidia(GpuBackend):
         "podman": "start the container with --device nvidia.com/gpu=all (the host needs NVIDIA's CDI specification)",
         "apptainer": "start the container with --nv",
         "singularity": "start the container with --nv",
-        "kubernetes": "ask for one in the pod: resources.limits nvidia.com/gpu: 1",
+        "kubernetes": "request a GPU in the pod: resources.limits nvidia.com/gpu: 1",
         "lxc": "give the container the host's /dev/nvidia* (nvidia.runtime=true)",
     }
-    sensor_interval_s = 0.2  # NVBench measures a kernel for a second; NVML refreshes its figures some ten times in one
-    forkable = True  # libcuda that is merely loaded can be initialised after a fork
+    sensor_interval_s = 0.2  # NVBench measures about 1 s per kernel; NVML updates about ten times per second
+    forkable = True  # a loaded libcuda can be initialised after a fork
     card_per_rank = True
 
     def find(self, root: Path = Path("/")) -> str:
-        """Return the first GPU's name and the newest CUDA that its driver serves."""
+        """Return the first GPU's name and the CUDA version of its driver."""
         name, (major, minor) = self._first_card(root)
-        return f"{name} is here (driver for CUDA {major}.{minor})"
+        return f"{name} (driver for CUDA {major}.{minor})"
 
     def facts(self) -> GpuFacts:
-        """Return what driver and NVML show of the cards."""
+        """Return the facts about the GPUs from driver and NVML."""
         from accelbench.profiling.machine.environment.gpu import collect_nvidia
 
         return collect_nvidia()
 
     def framework_install(self, framework: str) -> str:
-        """Return the command that installs a backend's framework, for CUDA 12 where there is no GPU."""
+        """Return the command that installs a backend's framework; for CUDA 12 if there is no GPU."""
         try:
             return super().framework_install(framework)
         except DeviceMissing:
             return install_framework(framework, "gpu")
 
     def libraries_install(self, root: Path = Path("/")) -> str:
-        """Return what installs the set of packages that suits the driver; of both sets where there is no GPU."""
+        """Return the command that installs the extra for this driver; without a GPU, those for CUDA 12 and 13."""
         try:
             extra: PackageSet = self.packages(root)
         except DeviceMissing:
@@ -95,29 +97,29 @@ class Nvidia(GpuBackend):
         return f"{install}, or {install_extra(extra)}"
 
     def packages(self, root: Path = Path("/")) -> PackageSet:
-        """Return the name of the set of packages that suits the driver; raise `DeviceMissing` without a GPU."""
+        """Return the extra for this driver; raise DeviceMissing without a GPU."""
         return "gpu13" if self._first_card(root)[1] >= (13, 0) else "gpu"
 
     def _first_card(self, root: Path) -> tuple[str, tuple[int, int]]:
-        """Return the first GPU's name, and the newest CUDA that its driver serves."""
+        """Return the first GPU's name and the newest CUDA version that its driver supports."""
         try:
             driver = Driver()
         except NoDriver as error:
             raise self._no_library(root, str(error)) from None
         try:
-            version, devices = driver.cuda_version(), driver.devices()
+            version = driver.cuda_version()
+            if version < OLDEST_CUDA:  # it may lack functions that are called next
+                found = f"no usable GPU: the driver supports only CUDA {version[0]}.{version[1]}"
+                raise DeviceMissing(found, "install driver 525 or newer (CUDA 12)")
+            devices = driver.devices()
         except CudaError as error:
             raise self._no_device(root, str(error), error.name) from None
         if not devices:
-            raise self._no_device(root, "cuDeviceGetCount answered 0 devices", "CUDA_ERROR_NO_DEVICE")
-        name, (major, minor) = devices[0].name, version
-        if version < OLDEST_CUDA:
-            found = f"no usable GPU: {name} is here, but its driver serves CUDA {major}.{minor} at most"
-            raise DeviceMissing(found, "install driver 525 or newer, which serves CUDA 12")
-        return name, version
+            raise self._no_device(root, "cuDeviceGetCount returned 0 devices", "CUDA_ERROR_NO_DEVICE")
+        return devices[0].name, version
 
     def _no_library(self, root: Path, loader_message: str) -> DeviceMissing:
-        """Return the refusal where no libcuda loads: there is no driver, or it was not given to this container."""
+        """Return the error for a libcuda that cannot be loaded: no driver, or not available in this container."""
         nodes, module, engine = _nodes(root), _kernel_driver(root), collect_container(root)
         card = has_pci_device(root, PCI_VENDOR, classes=DISPLAY_CLASSES)
         present = [
@@ -132,10 +134,10 @@ class Nvidia(GpuBackend):
             f"found {' and '.join(present) or 'none of them'}"
         )
         if engine and nodes:
-            advice = "give the container the driver's libraries too: NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+            advice = "add the driver's libraries to the container: NVIDIA_DRIVER_CAPABILITIES=compute,utility"
         elif engine:
             advice = self.container_advice(engine)
-        elif _slurm_gave_none():
+        elif _is_slurm_job_without_gpu():
             advice = SLURM_ADVICE
         elif module or nodes:
             advice = "install the driver's user library, or add its folder to LD_LIBRARY_PATH (Debian: libcuda1)"
@@ -145,64 +147,66 @@ class Nvidia(GpuBackend):
             advice = "use DEVICE=cpu (--device cpu), or install an NVIDIA card and its driver"
         return self.absent(engine, found, advice)
 
-    def _no_device(self, root: Path, answer: str, error_name: str) -> DeviceMissing:
-        """Return the refusal where the driver's library loads and reaches no device."""
+    def _no_device(self, root: Path, error: str, error_name: str) -> DeviceMissing:
+        """Return the error for a loaded driver library without a usable device."""
         nodes, engine = _nodes(root), collect_container(root)
         cards = [node.name for node in nodes if node.name[-1].isdigit()]
-        seen = f"found {', '.join(f'/dev/{card}' for card in cards)}" if cards else "found no /dev/nvidia*"
+        found = f"found {', '.join(f'/dev/{card}' for card in cards)}" if cards else "found no /dev/nvidia*"
         closed = [node for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         if visible is not None and cards and error_name == "CUDA_ERROR_NO_DEVICE":
-            advice = f"CUDA_VISIBLE_DEVICES={visible!r} hides every card: unset it, or name one that is here"
+            advice = f"CUDA_VISIBLE_DEVICES={visible!r} hides all cards: unset it or list an existing card"
         elif engine and not nodes:
             advice = self.container_advice(engine)
-        elif _slurm_gave_none():
+        elif _is_slurm_job_without_gpu():
             advice = SLURM_ADVICE
         elif closed:
-            advice = f"this user may not open /dev/{closed[0].name}: join the group that owns it"
+            advice = f"no permission to open /dev/{closed[0].name}: add this user to the group that owns it"
         else:
-            advice = CUDA_ADVICE.get(error_name, "see whether nvidia-smi lists the card, and dmesg if it does not")
-        return self.absent(engine, f"the driver's library is here, but {answer}; {seen}", advice)
+            advice = CUDA_ADVICE.get(error_name, "check whether nvidia-smi lists the card, otherwise see dmesg")
+        return self.absent(engine, f"the driver library is installed, but {error}; {found}", advice)
 
     def synchronize(self) -> None:
-        """Wait until the device has done all its work; RuntimeError if any of it failed."""
+        """Wait until the device has finished all work; raise RuntimeError if any of it failed."""
         from accelbench.profiling.machine.nvidia.cuda import synchronize
 
         synchronize()
 
-    def timer(self, task: Task) -> tuple[Callable[[], object], Callable[[float], Timing]]:
-        """Return how to run the task, and how to time it: by NVBench, unless the task asks for the host clock."""
+    def timer(
+        self, task: Task, patience_s: float | None = None, launched: list[float] | None = None
+    ) -> tuple[Callable[[], object], Callable[[float], Timing]]:
+        """Return functions that run and time the task: with NVBench, unless the task declares the host clock."""
         if task.timer == "host":
-            return super().timer(task)
+            return super().timer(task, patience_s, launched)
         from accelbench.profiling.machine.nvidia.nvbench import time_nvbench
 
         def run_and_wait() -> None:
             task.run(0)
             self.synchronize()
 
-        return run_and_wait, partial(time_nvbench, task.run)
+        return run_and_wait, partial(time_nvbench, task.run, launched=launched)
 
     def cards(self, count: int) -> list[str]:
-        """Return PCI addresses; CUDA itself reads `CUDA_VISIBLE_DEVICES`, in each of its forms."""
+        """Return the PCI addresses of the visible devices, as CUDA interprets `CUDA_VISIBLE_DEVICES`."""
         try:
             return [device.pci_bus_id for device in Driver().devices()[:count]]
         except (NoDriver, CudaError):
             return []
 
     def open_sensors(self, cards: list[str], missing: list[str]) -> CardSensors:
-        """Open NVML's sensors of the cards."""
+        """Return NVML's sensors of the cards, for the sensor process, a child of the measured process."""
         from accelbench.profiling.machine.nvidia.nvml import Cards
 
-        return Cards(cards, missing)
+        return Cards(cards, missing, own=os.getppid())
 
     def free_memory(self) -> int:
-        """Return the bytes of device memory that are free now."""
+        """Return the free device memory in bytes."""
         from accelbench.profiling.machine.nvidia.cuda import free_memory
 
         return free_memory()
 
     def hold_memory(self, size: int) -> Any:
-        """Allocate that many bytes of device memory, which stay allocated until the process ends."""
+        """Allocate `size` bytes of device memory, which remain allocated until the process ends."""
         from accelbench.profiling.machine.nvidia.cuda import call
 
         return call("cudaMalloc", size)
@@ -213,28 +217,35 @@ class Nvidia(GpuBackend):
 
         return attribute(name)
 
+    def host_links(self) -> tuple[PcieLink, PcieLink] | None:
+        """Return the current and the best PCI Express link of the first visible card, from NVML."""
+        from accelbench.profiling.machine.nvidia.nvml import open_card, pcie_link
+
+        cards = [open_card(address) for address in self.cards(1)]
+        return pcie_link(cards[0]) if cards and cards[0] is not None else None
+
     def missing_from_trace(self) -> str:
-        """Return that CUPTI shows no kernel, and what allows it to."""
+        """Return the message for a trace without kernels, with the permissions that CUPTI needs."""
         return (
-            "the GPU's kernels are missing from the trace: CUPTI may not read them here. Allow it: in a container add "
+            "the GPU's kernels are missing from the trace: CUPTI has no permission to read them. In a container add "
             "`--cap-add=SYS_ADMIN` (or `--privileged`); on the host load the driver with "
-            f"`{ALLOW_COUNTERS}` in /etc/modprobe.d, or run as root; and see that "
+            f"`{ALLOW_COUNTERS}` in /etc/modprobe.d, or run as root; and check that "
             "libcupti.so can be loaded (LD_LIBRARY_PATH, extras/CUPTI/lib64 of the CUDA toolkit)"
         )
 
 
 def _nodes(root: Path) -> list[Path]:
-    """Return the device files through which a GPU is reached."""
+    """Return the device files of GPUs."""
     return sorted(node for pattern in NODES for node in (root / "dev").glob(pattern))
 
 
 def _kernel_driver(root: Path) -> str | None:
-    """Return the version of the loaded kernel module, as in `NVRM version: … Kernel Module  580.95.05  …`."""
+    """Return the version of the loaded kernel module, from `NVRM version: … Kernel Module  580.95.05  …`."""
     line, _, _ = (read_text(root / "proc/driver/nvidia/version") or "").partition("\n")
     version = next((word for word in line.split() if word[0].isdigit() and "." in word), "of unknown version")
     return version if line else None
 
 
-def _slurm_gave_none() -> bool:
-    """Tell whether this is a job of Slurm's that was given no GPU."""
+def _is_slurm_job_without_gpu() -> bool:
+    """Return whether this is a Slurm job without a GPU."""
     return "SLURM_JOB_ID" in os.environ and not any(name in os.environ for name in SLURM_VARIABLES)

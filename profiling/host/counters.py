@@ -13,29 +13,27 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any
 
-import psutil
-
 from accelbench.profiling.host.threads import ThreadTotals, read_threads, thread_difference
+from accelbench.profiling.machine.cpu_times import CpuTimes, load_between, read_cpu_times
 from accelbench.profiling.machine.environment.files import read_pairs, read_text
 from accelbench.profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
 from accelbench.profiling.records.host import HostCounters
-from accelbench.profiling.telemetry.sensors import busy_percent
 
 POLL_S = 1.0
-"""The seconds between two readings: what a thread used since it was last read is lost when it ends."""
+"""Seconds between two readings; the use of an ended thread after its last reading is lost."""
 MINOR_FAULTS, MAJOR_FAULTS = 7, 9
-"""The places of these fields of `stat` after the command's closing parenthesis, from 0."""
+"""0-based indices of these fields of `stat` after the command's closing parenthesis."""
 
 
 UNREADABLE: dict[tuple[str, ...], str] = {
-    ("core_utilisation",): "a CPU was switched off or on, or too little time passed",
+    ("core_utilisation",): "/proc/stat counts no CPU time, or the interval is too short",
     ("cpu_s", "minor_faults", "major_faults"): "/proc/<pid>/stat was not readable at both ends",
-    ("run_queue_wait_s",): "the kernel keeps no /proc/<pid>/task/*/schedstat (CONFIG_SCHED_INFO)",
+    ("run_queue_wait_s",): "the kernel has no /proc/<pid>/task/*/schedstat (CONFIG_SCHED_INFO)",
     ("voluntary_switches", "involuntary_switches"): "/proc/<pid>/task/*/status was not readable",
-    ("steal_s",): "the kernel counts no steal time",
-    ("throttled_periods", "throttled_s"): "no control group of this process counts throttling: it has no CPU quota",
-    ("rss_peak_bytes",): "/proc/<pid>/status names no VmHWM",
-    ("disk_read_bytes", "disk_written_bytes"): "/proc/<pid>/io belongs to another user, or is not kept",
+    ("steal_s",): "the kernel does not count steal time",
+    ("throttled_periods", "throttled_s"): "no control group of this process counts throttling: no CPU quota is set",
+    ("rss_peak_bytes",): "/proc/<pid>/status has no VmHWM",
+    ("disk_read_bytes", "disk_written_bytes"): "/proc/<pid>/io belongs to another user or does not exist",
     ("network_received_bytes", "network_sent_bytes"): "/proc/<pid>/net/dev was not readable",
 }
 REASONS = {name: reason for names, reason in UNREADABLE.items() for name in names}
@@ -43,19 +41,19 @@ REASONS = {name: reason for names, reason in UNREADABLE.items() for name in name
 
 @dataclass(frozen=True)
 class CounterSnapshot:
-    """Every total at one moment; those of an ended process are not there."""
+    """Cumulative counters of a process and its host at one time; an ended process has none of its own."""
 
     when_s: float
     threads: Mapping[int, ThreadTotals]
     process: Mapping[str, int]
-    """The totals of the process, by the fields of `HostCounters`."""
-    cores: tuple[Any, ...]
+    """Counters of the process, keyed by the fields of `HostCounters`."""
+    cores: Mapping[int, CpuTimes]
     steal_s: float | None
     throttling: Mapping[Path, Throttling]
 
 
 class HostCounterSampler:
-    """Counts from `__enter__` to `__exit__`, or to the last second of the process; `result()` afterwards."""
+    """Counters of a process from `__enter__` to `__exit__` or to the last reading; call `result()` afterwards."""
 
     def __init__(self, pid: int, poll_s: float = POLL_S, root: Path = Path("/")) -> None:
         self._pid, self._poll_s, self._root = pid, poll_s, root
@@ -80,7 +78,7 @@ class HostCounterSampler:
         return count_between(self._begin, self._last, self.threads())
 
     def threads(self) -> dict[int, ThreadTotals]:
-        """Return what each thread used, those included that ended since."""
+        """Return the use of each thread, including threads that have ended."""
         return thread_difference(self._begin.threads, self._threads)
 
     @property
@@ -93,26 +91,25 @@ class HostCounterSampler:
 
     def _read(self) -> None:
         reading = take_reading(self._pid, self._root)
-        if reading.process:  # it lives
+        if reading.process:  # empty after the process has ended
             self._last = reading
             self._threads.update(reading.threads)
 
 
 def take_reading(pid: int, root: Path = Path("/")) -> CounterSnapshot:
-    cores = psutil.cpu_times(percpu=True)
-    steals = [core.steal for core in cores if hasattr(core, "steal")]
+    cores = read_cpu_times(root)
     return CounterSnapshot(
         when_s=perf_counter(),
         threads=read_threads(pid, root),
         process=read_process(pid, root),
-        cores=tuple(cores),
-        steal_s=sum(steals) if steals else None,
+        cores={number: times for number, times in cores.items() if number is not None},
+        steal_s=cores[None].steal_s if cores else None,
         throttling=collect_throttling(root),
     )
 
 
 def read_process(pid: int, root: Path = Path("/")) -> dict[str, int]:
-    """Return the process's totals; none once it has ended."""
+    """Return the counters of the process; empty if it has ended."""
     folder = root / "proc" / str(pid)
     stat = (read_text(folder / "stat") or "").rpartition(")")[2].split()
     status = read_pairs(folder / "status", ":")
@@ -132,7 +129,10 @@ def read_process(pid: int, root: Path = Path("/")) -> dict[str, int]:
 
 
 def read_network(path: Path) -> tuple[int | None, int | None]:
-    """Return bytes received and sent by all interfaces but the loopback, of `NAME: RECEIVED … (8 columns) SENT …`."""
+    """Return the bytes received and sent by all interfaces except the loopback.
+
+    The file has lines `NAME: RECEIVED … (8 columns) SENT …`.
+    """
     lines = read_pairs(path, ":")
     columns = [value.split() for name, value in lines.items() if name != "lo" and "|" not in name]
     columns = [values for values in columns if len(values) >= 16]
@@ -142,15 +142,16 @@ def read_network(path: Path) -> tuple[int | None, int | None]:
 
 
 def count_between(begin: CounterSnapshot, end: CounterSnapshot, threads: Mapping[int, ThreadTotals]) -> HostCounters:
-    """Return the difference of two readings, with the threads' own."""
+    """Return the difference between two snapshots, with the given use of the threads."""
     found: dict[str, Any] = {
         name: value if name == "rss_peak_bytes" else value - begin.process[name]
         for name, value in end.process.items()
         if name in begin.process
     }
-    if len(begin.cores) == len(end.cores) and end.cores != begin.cores:
-        pairs = zip(begin.cores, end.cores, strict=True)
-        found["core_utilisation"] = {number: busy_percent(*pair) / 100 for number, pair in enumerate(pairs)}
+    loads = {number: load_between(begin.cores[number], end.cores[number]) for number in begin.cores.keys() & end.cores}
+    known = {number: load for number, load in sorted(loads.items()) if load is not None}
+    if known:
+        found["core_utilisation"] = known
     if begin.steal_s is not None and end.steal_s is not None:
         found["steal_s"] = end.steal_s - begin.steal_s
     if throttled := throttled_between(begin.throttling, end.throttling):

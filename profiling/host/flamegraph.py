@@ -2,7 +2,7 @@
 
 Each box is a function, drawn above its caller; its width is its number of samples (Gregg, "The Flame Graph",
 Communications of the ACM 59 (2016)). Its tooltip has the full name and the share. The suite's own threads, which mostly
-wait, are left out, as a note in the graph says.
+wait, are omitted; a note in the graph names them.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from pathlib import Path
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
+from accelbench.profiling.files import replace_file
 from accelbench.profiling.host.rules import SUITE_THREADS
 from accelbench.profiling.host.stacks import Stack, Stacks
 
 WIDTH, ROW, MARGIN, HEAD = 1200.0, 18, 10, 52
 CHARACTER = 6.6
-"""The width of a character of the 11-pixel monospaced font, in pixels."""
+"""Width of a character of the 11-pixel monospaced font, in pixels."""
 NARROWEST = 0.3
-"""The width in pixels below which boxes are left out, so that the file stays small."""
+"""Width in pixels below which boxes are omitted, to keep the file small."""
 MIN_CHARACTERS = 3
 
 Kind = Literal["thread", "python", "native"]
 HUES: dict[Kind, tuple[int, int]] = {"thread": (210, 20), "python": (20, 65), "native": (165, 35)}
-"""The hue in degrees and the saturation in percent, by kind."""
+"""Hue in degrees and saturation in percent, by kind."""
 LEGEND: dict[Kind, str] = {"thread": "thread", "python": "Python", "native": "C, C++"}
 
 UNPRINTABLE = dict.fromkeys((*range(32), 127, *range(55296, 57344), 65534, 65535), "�")
-"""The characters that XML 1.0 has no place for, and what stands in their place."""
+"""Characters that XML 1.0 does not allow, with their replacement."""
 
 
 @dataclass
@@ -56,11 +57,12 @@ class FlameBox:
 
 
 def write_flamegraph(stacks: Stacks, path: Path, title: str) -> None:
-    path.write_text(draw_flamegraph(stacks, title), encoding="utf-8")
+    svg = draw_flamegraph(stacks, title)
+    replace_file(path, lambda new: new.write_text(svg, encoding="utf-8"))
 
 
 def draw_flamegraph(stacks: Stacks, title: str) -> str:
-    """Return the SVG document of these stacks, all but those of the suite's own threads."""
+    """Return the SVG document of these stacks, without the suite's own threads."""
     root = build_tree({stack: count for stack, count in stacks.items() if stack.thread_name not in SUITE_THREADS})
     scale = (WIDTH - 2 * MARGIN) / max(1, root.count)
     placed = list(_place(root, 0, 0, NARROWEST / scale))
@@ -71,7 +73,7 @@ def draw_flamegraph(stacks: Stacks, title: str) -> str:
             f'viewBox="0 0 {WIDTH:.0f} {height}" font-family="ui-monospace, monospace" font-size="11">',
             f'<rect width="100%" height="100%" fill="#fff"/><text x="{MARGIN}" y="22" font-size="15">'
             f"{_clean(title)}</text>",
-            *_legend(root.count, _left_out(stacks)),
+            *_legend(root.count, _omitted(stacks)),
             *(_draw(place, root.count, scale, height) for place in placed),
             "</svg>\n",
         )
@@ -79,7 +81,7 @@ def draw_flamegraph(stacks: Stacks, title: str) -> str:
 
 
 def build_tree(stacks: Stacks) -> FlameNode:
-    """Put all stacks together by what they have in common from the root; callees are in the order of their names."""
+    """Merge all stacks by their common frames from the root; callees are sorted by name."""
     root = FlameNode("all", "thread")
     for stack, count in sorted(stacks.items(), key=lambda item: _path(item[0])):
         root.count += count
@@ -121,7 +123,7 @@ def _draw(place: FlameBox, total: int, scale: float, height: int) -> str:
 
 
 def _text(label: str, x: float, y: int, width: float) -> str:
-    """Return as much of the name as fits into the box, as SVG."""
+    """Return the name, cut to the width of the box, as SVG."""
     room = int((width - 6) / CHARACTER)
     if room < MIN_CHARACTERS:
         return ""
@@ -130,22 +132,24 @@ def _text(label: str, x: float, y: int, width: float) -> str:
 
 
 def _color(box: FlameNode) -> str:
-    """Return the colour of a box, which is the same for the same name in every graph."""
+    """Return the colour of a box; equal names have equal colours in every graph."""
     hue, saturation = HUES[box.kind]
     shade = zlib.crc32(box.label.encode(errors="replace"))
     return f"hsl({hue + shade % 25}, {saturation}%, {72 + shade // 25 % 12}%)"
 
 
-def _left_out(stacks: Stacks) -> str:
-    """Say which of the suite's own threads are left out, and what part of all stacks was theirs."""
+def _omitted(stacks: Stacks) -> str:
+    """Return a note with the omitted threads of the suite and their share of all stacks."""
     own = {stack.thread_name: 0 for stack in stacks if stack.thread_name in SUITE_THREADS}
     count = sum(count for stack, count in stacks.items() if stack.thread_name in own)
-    return f"; left out: {', '.join(sorted(own))}, accelbench's own, {count / sum(stacks.values()):.0%}" if own else ""
+    return (
+        f"; omitted: accelbench's threads {', '.join(sorted(own))} ({count / sum(stacks.values()):.0%})" if own else ""
+    )
 
 
-def _legend(total: int, left_out: str) -> Iterator[str]:
-    said = f"{total:,} stacks; width is how often it was seen{left_out}"
-    yield f'<text x="{MARGIN}" y="40" fill="#555">{said}</text>'
+def _legend(total: int, omitted: str) -> Iterator[str]:
+    note = f"{total:,} stacks; width: number of samples{omitted}"
+    yield f'<text x="{MARGIN}" y="40" fill="#555">{note}</text>'
     for place, (kind, label) in enumerate(LEGEND.items()):
         hue, saturation = HUES[kind]
         x = WIDTH - MARGIN - 80 * (len(LEGEND) - place)

@@ -15,10 +15,10 @@ from accelbench.profiling.timing.statistics import median_interval
 
 
 def step_overhead(step_ends_s: Sequence[float], windows: Sequence[Window]) -> SamplingOverhead | None:
-    """Return the cost of py-spy to the very training it watched: each window against the rest after it.
+    """Return the overhead of py-spy on the sampled training: step times in each window compared with those after it.
 
-    `step_ends_s` are on the same clock as the windows, `time.perf_counter`, with NaN wherever what followed was no
-    step. None if no window has whole steps on both sides.
+    `step_ends_s` are times of `time.perf_counter`, as those of the windows are; a NaN separates intervals that are not
+    steps. Returns None if no window has complete steps both inside and after it.
     """
     ends = np.asarray(step_ends_s)
     begins, durations = ends[:-1], np.diff(ends)
@@ -33,7 +33,7 @@ def step_overhead(step_ends_s: Sequence[float], windows: Sequence[Window]) -> Sa
 
 
 def summarized(factors: Sequence[float]) -> SamplingOverhead:
-    """Return the cost by these ratios of work with a probe to work without: their median and its interval."""
+    """Return the median and its interval of these ratios of the time with a probe to the time without."""
     interval = median_interval(factors)
     return SamplingOverhead(
         factor=float(np.median(factors)),

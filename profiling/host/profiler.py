@@ -9,7 +9,7 @@ from types import TracebackType
 
 from accelbench.profiling.host.counters import HostCounterSampler
 from accelbench.profiling.host.flamegraph import write_flamegraph
-from accelbench.profiling.host.sampling import BUDGET, HostSampler
+from accelbench.profiling.host.sampling import BUDGET, RATE_HZ, HostSampler
 from accelbench.profiling.host.shares import cpu_shares, data_makers, step_thread_shares, thread_shares
 from accelbench.profiling.host.stacks import Stack, write_speedscope
 from accelbench.profiling.machine.environment.files import read_text
@@ -20,19 +20,22 @@ from accelbench.profiling.records.host import (
 from accelbench.profiling.records.point import Device
 
 STACK_KINDS: tuple[WindowKind, ...] = ("native", "all")
-"""The windows whose stacks are written to files for a person to open; the one with more to see is the last."""
+"""Kinds of windows whose stacks are written to files; the kind with the most samples is last."""
 
 
 class HostProfiler:
-    """Watches a process while its `with` block runs; `result()` afterwards.
+    """Profiler of a process during a `with` block; call `result()` afterwards.
 
-    Never to be opened around timed samples of a microbenchmark. The worker calls `pyspy.allow_tracing()` before. It may
-    die meanwhile: what was seen until then is the result. The folder is for this profile alone.
+    Do not open it around timed samples of a microbenchmark. The worker must call `pyspy.allow_tracing()` before. If the
+    worker dies, the result covers the time until then. No other profile may use the same folder.
     """
 
-    def __init__(self, pid: int, folder: Path, *, device: Device = "cpu", budget: float = BUDGET) -> None:
+    def __init__(
+        self, pid: int, folder: Path, *, device: Device = "cpu", budget: float = BUDGET, rate_hz: int = RATE_HZ
+    ) -> None:
         self._pid, self._folder, self._device = pid, folder, device
-        self._sampler, self._counters = HostSampler(pid, folder, budget=budget), HostCounterSampler(pid)
+        self._sampler = HostSampler(pid, folder, budget=budget, rate_hz=rate_hz)
+        self._counters = HostCounterSampler(pid)
         self._name = ""
         self._exit = ExitStack()
 
@@ -48,7 +51,7 @@ class HostProfiler:
         self._exit.close()
 
     def result(self) -> HostProfile:
-        """Return what was seen, after writing the files for a person to the folder."""
+        """Return the profile, after writing speedscope files and flame graphs to the folder."""
         sampling, stacks, counters = self._sampler.result(), self._sampler.stacks(), self._counters.result()
         used = self._counters.threads()
         threads = thread_shares(stacks, used, self._name, self._device)
@@ -59,7 +62,7 @@ class HostProfiler:
         except OSError as error:
             missing.append(f"the stacks could not be written: {error}")
         if step_thread is None:
-            missing.append("where the step thread's time went: py-spy saw it too rarely")
+            missing.append("time of the step thread: py-spy has too few samples of it")
         return HostProfile(
             step_thread=step_thread,
             cpu=cpu_shares(threads),
@@ -73,8 +76,12 @@ class HostProfiler:
             missing=missing,
         )
 
+    def stacks(self) -> dict[WindowKind, Counter[Stack]]:
+        """Return the sampled stacks by kind of window."""
+        return self._sampler.stacks()
+
     def _busy(self) -> float | None:
-        """Return the share of the time in which the step thread ran or was ready to."""
+        """Return the share of the time in which the step thread ran or was ready to run."""
         used, elapsed_s = self._counters.threads().get(self._pid), self._counters.elapsed_s
         if used is None or elapsed_s <= 0:
             return None
@@ -82,7 +89,7 @@ class HostProfiler:
 
 
 def write_files(stacks: dict[WindowKind, Counter[Stack]], folder: Path) -> dict[str, str]:
-    """Write a speedscope file and a flame graph of the Python frames, and of the native ones where there are any."""
+    """Write a speedscope file and a flame graph of the Python frames, and of the native frames if there are any."""
     files: dict[str, str] = {}
     for kind in STACK_KINDS:
         if stacks[kind]:
@@ -97,12 +104,12 @@ def write_files(stacks: dict[WindowKind, Counter[Stack]], folder: Path) -> dict[
     return files
 
 
-def _holders(stacks: Counter[Stack], looks: int) -> dict[str, float]:
+def _holders(stacks: Counter[Stack], samples: int) -> dict[str, float]:
     held: Counter[str] = Counter()
     for stack, times in stacks.items():
         held[stack.thread_name or f"thread {stack.thread}"] += times
-    return {name: times / looks for name, times in held.most_common()} if looks else {}
+    return {name: times / samples for name, times in held.most_common()} if samples else {}
 
 
-def _share(times: int, looks: int) -> float | None:
-    return min(1.0, times / looks) if looks else None
+def _share(times: int, samples: int) -> float | None:
+    return min(1.0, times / samples) if samples else None

@@ -26,33 +26,33 @@ OPTIONS: dict[WindowKind, tuple[str, ...]] = {
 }
 
 STARTED = "Sampling process"
-"""The words of py-spy once it has found the interpreter and its clock runs."""
+"""Output of py-spy when it has found the interpreter and starts to sample."""
 STOPPED = "Stopped sampling because"
-"""The words of py-spy where its window ended early: it was interrupted, or the process exited."""
+"""Output of py-spy when a window ends early: py-spy was interrupted, or the process exited."""
 PR_SET_PTRACER = 0x59616D61  # prctl(2): "Yama"
 
 
 class SamplingError(Exception):
-    """py-spy did not sample; the message says why and what would mend it."""
+    """Failure of py-spy to sample; the message has the cause and the remedy."""
 
 
 def find_pyspy() -> Path:
-    """Return the program of package `py-spy`: beside the interpreter, where its package says, or on the path.
+    """Return the path of py-spy: next to the interpreter, in the installed package `py-spy`, or on PATH.
 
-    SamplingError without one.
+    Raises SamplingError if there is none.
     """
-    beside = shutil.which("py-spy", path=str(Path(sys.executable).parent))
-    found = beside or _of_its_package() or shutil.which("py-spy")
+    next_to_python = shutil.which("py-spy", path=str(Path(sys.executable).parent))
+    found = next_to_python or _in_package() or shutil.which("py-spy")
     if found is None:
         raise SamplingError("py-spy is not installed for this interpreter: pip install py-spy")
     return Path(found)
 
 
-def _of_its_package() -> str | None:
-    """Return the installed package's program: where `pip install --target` puts it, or its list of files says.
+def _in_package() -> str | None:
+    """Return the program of the installed package, by `pip install --target` or by the package's list of files.
 
-    With `--target` pip moves the program to `bin` beside the package and leaves the list as it was, which then leads
-    elsewhere (`../../bin/py-spy`).
+    With `--target`, pip moves the program to `bin` next to the package but does not update the list of files, whose
+    entry (`../../bin/py-spy`) is then wrong.
     """
     try:
         package = distribution("py-spy")
@@ -64,15 +64,15 @@ def _of_its_package() -> str | None:
 
 
 def record_command(program: Path, kind: WindowKind, pid: int, rate_hz: int, seconds: int, output: Path) -> list[str]:
-    """Return the command that samples that process so often a second into a file of collapsed stacks, one to a line."""
+    """Return the command that samples a process at this rate into a file of collapsed stacks, one per line."""
     arguments = ["--pid", str(pid), "--rate", str(rate_hz), "--duration", str(seconds)]
     return [str(program), "record", *arguments, "--threads", *OPTIONS[kind], "--format", "raw", "--output", str(output)]
 
 
 def allow_tracing(tracer: int) -> bool:
-    """Let that process, and those that it starts, trace the calling one; Yama's mode 1 (Ubuntu's) else forbids it.
+    """Permit the process `tracer` and its children to trace the calling process, which Yama's mode 1 (Ubuntu) forbids.
 
-    To be called by the worker that is to be sampled; False where the kernel has no Yama, and nothing needs allowing.
+    The worker to be sampled calls it. Returns False if the kernel has no Yama and needs no permission.
     """
     if sys.platform != "linux":
         return False
@@ -80,22 +80,22 @@ def allow_tracing(tracer: int) -> bool:
 
 
 def explain(complaint: str, root: Path = Path("/")) -> str:
-    """Return why py-spy failed, from what it wrote to standard error, with the flag or command that mends it."""
+    """Return the cause of py-spy's failure, from its standard error, with the flag or command that fixes it."""
     if re.search(r"permission denied|operation not permitted|os error (1|13)\b", complaint, re.IGNORECASE):
         scope = read_int(root / "proc/sys/kernel/yama/ptrace_scope")
         yama = f" (kernel.yama.ptrace_scope is {scope})" if scope else ""
         return (
-            f"py-spy has no right to trace the worker{yama}: run as the same user; start the container with "
+            f"py-spy is not permitted to trace the worker{yama}: run as the same user;  start the container with "
             "--cap-add=SYS_PTRACE; on the host: sudo sysctl kernel.yama.ptrace_scope=0"
         )
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     causes = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
-    said = causes[0] if causes else lines[-1] if lines else "it gave no reason"
-    return f"py-spy could not sample the worker: {said}"
+    cause = causes[0] if causes else lines[-1] if lines else "no reason given"
+    return f"py-spy could not sample the worker: {cause}"
 
 
 def read_windows(folder: Path) -> dict[WindowKind, Counter[Stack]]:
-    """Read all stacks that were written, by kind of window, even if the sampler itself did not live to read them."""
+    """Return all stacks in the folder, by kind of window; the sampler that wrote them may have died."""
     return {
         kind: merge(
             parse_stacks(path.read_text(encoding="utf-8", errors="replace"))
@@ -106,7 +106,7 @@ def read_windows(folder: Path) -> dict[WindowKind, Counter[Stack]]:
 
 
 def library_bytes(pid: int, root: Path = Path("/")) -> int:
-    """Return the bytes of all programs and libraries whose code the process has mapped."""
+    """Return the total size in bytes of the programs and libraries whose code the process has mapped."""
     lines = (read_text(root / "proc" / str(pid) / "maps") or "").splitlines()
     mapped = {fields[5] for line in lines if len(fields := line.split(maxsplit=5)) == 6 and "x" in fields[1]}
     return sum(path.stat().st_size for name in mapped if (path := Path(name)).is_file())

@@ -18,15 +18,16 @@ def _any(*patterns: str) -> re.Pattern[str]:
 
 INPUT = _any(
     r"\(keras/src/(trainers/data_adapters/|trainers/epoch_iterator\.py|utils/.*dataset)",
-    r"\(tensorflow/python/data/ops/(?!optional_ops)",  # whether a batch came is asked by the training loop
+    r"\(tensorflow/python/data/ops/(?!optional_ops)",  # the training loop uses optional_ops to check for a batch
     r"\(tensorflow/python/ops/script_ops\.py",  # Python functions inside tf.data
     r"\(torch/utils/data/",
     r"\((grain|PIL|mlxtend/data)/",
     r"tensorflow::data::",
+    r"^\S*next_batch \((accelbench/)?profiling/attach/session\.py",  # the input of a script under `diagnose`
 )
-"""The frames, anywhere in a stack, that tell input: whatever such a function calls or waits for is for the data."""
+"""Frames that classify the stack as input, at any depth: their callees and waits belong to the data pipeline."""
 _input_folders: set[str] = set()
-"""The folders of input pipelines that nobody here knows."""
+"""Folders of further input pipelines, added by `count_as_input`."""
 
 WAIT = _any(
     r"^(__)?(pthread_cond_(timed|clock)?wait|futex\w*|sem_(timed|clock)?wait|do_futex_wait|_*lll_lock_wait\w*)\b",
@@ -39,7 +40,7 @@ WAIT = _any(
     r"^\S*\b(get|put) \(queue\.py|^_worker \(concurrent/futures/thread\.py|^\S*select \(selectors\.py",
     r"^\S*result \(concurrent/futures/_base\.py|^(_poll|wait|poll) \((multiprocessing/|subprocess\.py)",
 )
-"""The frames that tell waiting, at the top of the stack, past the unnamed frames of the C library."""
+"""Frames that classify the stack as waiting, at its top, below unnamed frames of the C library only."""
 
 KERNELS = _any(
     r"(?i:openblas|\(lib(mkl|iomp|gomp|omp|blis|dnnl|tbb))",
@@ -67,10 +68,10 @@ RUNTIME_CALL = _any(
     r"^_engine_run_backward \(torch/|\(torch/nn/functional\.py|\b_?\w*forward \(torch/nn/modules/|\(torch/_ops\.py",
     r"\(torch/optim/",
 )
-"""The last Python functions before the framework's own code, for stacks that do not show that."""
+"""The last Python functions before the framework's native code, for stacks without native frames."""
 
 SUITE_THREADS = ("host sampler", "host counters", "beats")
-"""The names of the threads that the suite itself has in a worker."""
+"""Names of the suite's own threads in a worker."""
 
 THREADS: tuple[tuple[Category, re.Pattern[str]], ...] = (
     ("input", re.compile(r"(?i)^(tf_data|input|pt_data|data_?load|prefetch)")),
@@ -78,20 +79,20 @@ THREADS: tuple[tuple[Category, re.Pattern[str]], ...] = (
     ("runtime", re.compile(r"(?i)^(tf_|tsl|xla|pjrt|llvm|jax|grpc|cuda|nv|nccl|pt_)")),
     ("other", re.compile(rf"^({'|'.join(SUITE_THREADS)}|jemalloc)")),
 )
-"""The names of threads that tell what they do: native ones, of which the kernel keeps 15 characters, or Python's."""
+"""Categories by name of native threads (truncated to 15 characters by the kernel) and Python threads."""
 
 LIBRARY_FRAMES = re.compile(r"\((libc|libpthread|libm|libstdc\+\+|libgcc_s|ld-linux\S*|vdso|\?|linux-vdso)\b|\(\?\)$")
 
 
 def count_as_input(package: str) -> None:
-    """Have `classify` find input in whatever a function of that Python package calls or waits for."""
+    """Classify stacks with a function of this Python package as input."""
     _input_folders.add(f"{package.replace('.', '/')}/")
 
 
 def classify(stack: Stack) -> Category:
-    """Return what the thread was doing; a stack without native frames is judged by its last Python function.
+    """Return the category of a stack; without native frames the last Python function decides.
 
-    Time spent in or for the data is `input` even where the thread only waited for it.
+    Time in the data pipeline is `input`, including the time in which the thread waited for data.
     """
     labels = [str(frame) for frame in stack.frames]
     if any(INPUT.search(label) for label in labels) or any(
@@ -108,7 +109,7 @@ def classify(stack: Stack) -> Category:
 
 
 def _of_frame(frame: Frame, label: str) -> Category | None:
-    """Return what a frame tells; None for a helper such as `memcpy`, which is whatever called it."""
+    """Return the category of a frame; None for a helper such as `memcpy`, which belongs to its caller."""
     if frame.is_python:
         return "runtime" if RUNTIME_CALL.search(label) else "dispatch"
     if LIBRARY_FRAMES.search(label):
@@ -121,10 +122,10 @@ def _of_frame(frame: Frame, label: str) -> Category | None:
 
 
 def classify_thread(name: str, unnamed: str, device: Device) -> Category:
-    """Return what a thread of that name is for.
+    """Return the category of a thread by its name.
 
-    `unnamed` is the name that the process gave all its threads: pools of BLAS and OpenMP leave it so. TensorFlow's
-    `tf_Compute` threads calculate on the CPU and only launch on a GPU.
+    `unnamed` is the name of the process, which unnamed threads inherit, as those in the pools of BLAS and OpenMP do.
+    TensorFlow's `tf_Compute` threads compute on the CPU, but only launch kernels on a GPU.
     """
     if name == unnamed or (name == "tf_Compute" and device == "cpu"):
         return "kernels"

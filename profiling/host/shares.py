@@ -16,26 +16,27 @@ from accelbench.profiling.records.host import CATEGORIES, Category, Shares, Thre
 from accelbench.profiling.records.point import Device
 
 MIN_STACKS = 5
-"""The least number of stacks that shares are told from."""
+"""Minimum number of stacks for computing shares."""
 
 
 def step_thread_shares(stacks: Mapping[WindowKind, Stacks], thread: int, busy: float | None = None) -> Shares | None:
-    """Return where the wall time of that Python thread went; None if it was seen too rarely.
+    """Return the shares of a Python thread's wall time by category; None if it has too few samples.
 
-    `busy` is the share of the wall time in which it ran or wanted to, by the kernel's account; without it the looks at
-    running threads are counted. When it does not run, it waits: for data where its stack says so, else `waiting`.
+    `busy` is the share of the wall time in which the thread ran or was runnable, from the kernel's counters; without
+    it the samples of running threads are counted. The rest of the time counts as `input` if the thread's stack is in
+    the data pipeline, else as `waiting`.
     """
-    seen = shares_of(stacks.get("all", {}), thread) or shares_of(stacks.get("native", {}), thread)
-    if seen is None:
+    observed = shares_of(stacks.get("all", {}), thread) or shares_of(stacks.get("native", {}), thread)
+    if observed is None:
         return None
     running = running_shares(stacks, thread)
     if busy is None:
-        running_looks, all_looks = count(stacks.get("running", {}), thread), count(stacks.get("all", {}), thread)
-        busy = running_looks / all_looks if all_looks else 1.0 - seen["waiting"]
+        running_samples, all_samples = count(stacks.get("running", {}), thread), count(stacks.get("all", {}), thread)
+        busy = running_samples / all_samples if all_samples else 1.0 - observed["waiting"]
     busy = min(1.0, max(0.0, busy))
-    ran = {category: busy * (running or seen)[category] for category in CATEGORIES}
-    for_data = max(0.0, seen["input"] - ran["input"])
-    for_others = sum(max(0.0, seen[category] - ran[category]) for category in CATEGORIES if category != "input")
+    ran = {category: busy * (running or observed)[category] for category in CATEGORIES}
+    for_data = max(0.0, observed["input"] - ran["input"])
+    for_others = sum(max(0.0, observed[category] - ran[category]) for category in CATEGORIES if category != "input")
     data_part = for_data / (for_data + for_others) if for_data + for_others > 0 else 0.0
     ran["input"] += (1 - busy) * data_part
     ran["waiting"] += (1 - busy) * (1 - data_part)
@@ -43,10 +44,10 @@ def step_thread_shares(stacks: Mapping[WindowKind, Stacks], thread: int, busy: f
 
 
 def running_shares(stacks: Mapping[WindowKind, Stacks], thread: int) -> Shares | None:
-    """Return what that thread did while it ran, by looks without native frames, corrected by those with them.
+    """Return the shares of a thread's running time, from samples without native frames, corrected by samples with them.
 
-    Every look with native frames tells what a look without would have taken it for: a matrix product of NumPy's is
-    "dispatch" until its frames show. None if there is nothing to tell from.
+    A sample with native frames gives both its category and the one that its Python frames alone would give: a matrix
+    product of NumPy is "dispatch" without native frames. Returns None without samples.
     """
     native = {stack: n for stack, n in stacks.get("native", {}).items() if stack.thread == thread}
     native = {stack: n for stack, n in native.items() if classify(stack) != "waiting"}
@@ -63,7 +64,7 @@ def running_shares(stacks: Mapping[WindowKind, Stacks], thread: int) -> Shares |
 
 
 def cpu_shares(threads: list[ThreadShare]) -> Shares | None:
-    """Return where the CPU time of all threads went; None if none was used."""
+    """Return the shares of all threads' CPU time by category; None if it is zero."""
     seconds: defaultdict[Category, float] = defaultdict(float)
     for thread in threads:
         for category, share in thread.shares.items():
@@ -74,7 +75,7 @@ def cpu_shares(threads: list[ThreadShare]) -> Shares | None:
 def thread_shares(
     stacks: Mapping[WindowKind, Stacks], threads: Mapping[int, ThreadTotals], process_name: str, device: Device
 ) -> list[ThreadShare]:
-    """Return every Python thread, and the native ones by their names; the busiest first."""
+    """Return the shares of each Python thread, and of native threads grouped by name; the busiest first."""
     python = {stack.thread: stack.thread_name for kind in stacks.values() for stack in kind}
     groups: dict[str, list[tuple[ThreadTotals, Shares]]] = {}
     for number, totals in threads.items():
@@ -92,7 +93,7 @@ def _python_thread(stacks: Mapping[WindowKind, Stacks], thread: int, name: str) 
     by_name = classify_thread(name, unnamed="", device="cpu")
     if by_name != "other":
         return _whole(by_name)
-    # One that ran so seldom that no look found it running did what it was seen at.
+    # Without a sample of the running thread, all samples of the thread count.
     return running_shares(stacks, thread) or shares_of(stacks.get("all", {}), thread, at_least=1) or _whole("other")
 
 
@@ -110,17 +111,17 @@ def _group(name: str, members: list[tuple[ThreadTotals, Shares]]) -> ThreadShare
 
 
 def shares_of(stacks: Stacks, thread: int, at_least: int = MIN_STACKS) -> Shares | None:
-    """Return the categories of one thread's stacks; None if there are too few."""
+    """Return the shares of one thread's stacks by category; None if there are fewer than `at_least`."""
     return _normalized(_counted({s: n for s, n in stacks.items() if s.thread == thread}, classify), at_least)
 
 
-def data_makers(stacks: Stacks, step_thread: int, looks: int) -> float | None:
-    """Return how many threads beside the step thread were making data, on average; None if nobody looked.
+def data_makers(stacks: Stacks, step_thread: int, samples: int) -> float | None:
+    """Return the mean number of threads that prepared data, without the step thread; None without samples.
 
-    Near 1 for a generator that never rests: a model that waits meanwhile waits for data.
+    It is near 1 for a generator that is always busy: a model that waits meanwhile waits for data.
     """
     making = sum(n for stack, n in stacks.items() if stack.thread != step_thread and classify(stack) == "input")
-    return making / looks if looks else None
+    return making / samples if samples else None
 
 
 def count(stacks: Stacks, thread: int) -> int:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from accelbench.profiling.files import replace_file
+
 SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 THREAD = re.compile(r"thread \((?P<id>0x[0-9a-fA-F]+|\d+)\)(?:: (?P<name>.*))?", re.DOTALL)
 LOCATION = re.compile(r"(?P<name>.*) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)", re.DOTALL)
@@ -20,11 +22,11 @@ LOCATION = re.compile(r"(?P<name>.*) \((?P<file>[^()]*?)(?::(?P<line>\d+))?\)", 
 
 @dataclass(frozen=True)
 class Frame:
-    """One function of a stack: a Python one, or a C or C++ one of a shared library."""
+    """A Python function of a stack, or a C or C++ function of a shared library."""
 
     name: str
     file: str = ""
-    """The file as py-spy shortens it: `keras/src/trainers/trainer.py`, `libc.so.6`; `?` where it knows none."""
+    """The file as py-spy shortens it: `keras/src/trainers/trainer.py`, `libc.so.6`; `?` if unknown."""
     line: int | None = None
 
     @property
@@ -41,22 +43,22 @@ class Stack:
     """The stack of one thread: its frames, root first."""
 
     thread: int | None
-    """The kernel's thread id, the same as below /proc; None where it was not recorded."""
+    """The kernel's thread id, as in /proc; None if not recorded."""
     thread_name: str
-    """The name that Python gives the thread, or nothing."""
+    """Python's name of the thread, or an empty string."""
     frames: tuple[Frame, ...]
 
     def python_only(self) -> Stack:
-        """Return the same stack as it is seen without native frames."""
+        """Return the stack without its native frames."""
         return Stack(self.thread, self.thread_name, tuple(frame for frame in self.frames if frame.is_python))
 
 
 Stacks: TypeAlias = Mapping[Stack, int]
-"""The number of times that each stack was seen."""
+"""Number of samples of each stack."""
 
 
 def parse_stacks(text: str) -> Counter[Stack]:
-    """Return the stacks of a collapsed file; ValueError for a line that is none."""
+    """Return the stacks of a collapsed file; raise ValueError for a line in another format."""
     stacks: Counter[Stack] = Counter()
     for line in text.split("\n"):
         if line.strip():
@@ -68,7 +70,7 @@ def parse_stacks(text: str) -> Counter[Stack]:
 
 
 def parse_stack(text: str) -> Stack:
-    """Return the stack that `thread (ID): NAME;frame;frame` stands for; the thread may be missing."""
+    """Parse `thread (ID): NAME;frame;frame` into a stack; the thread is optional."""
     first, *rest = text.split(";")
     thread = THREAD.fullmatch(first)
     if thread is None:
@@ -77,7 +79,7 @@ def parse_stack(text: str) -> Stack:
 
 
 def parse_frame(text: str) -> Frame:
-    """Return a frame from `name (file:line)`, `name (library)` or `name`; a C++ name may hold parentheses itself."""
+    """Parse `name (file:line)`, `name (library)` or `name` into a frame; a C++ name may contain parentheses."""
     location = LOCATION.fullmatch(text)
     if location is None:
         return Frame(text)
@@ -85,12 +87,12 @@ def parse_frame(text: str) -> Frame:
 
 
 def threads_of(stacks: Stacks) -> dict[int | None, str]:
-    """Return the names of the threads that were seen."""
+    """Return the names of the sampled threads by id."""
     return {stack.thread: stack.thread_name for stack in stacks}
 
 
 def name_main_thread(stacks: Stacks, pid: int) -> Counter[Stack]:
-    """Return the stacks with Python's name for the main thread, which has none in a program without threads."""
+    """Return the stacks with `MainThread` as the main thread's name, which py-spy omits without threads."""
     named: Counter[Stack] = Counter()
     for stack, count in stacks.items():
         nameless = stack.thread == pid and not stack.thread_name
@@ -99,7 +101,7 @@ def name_main_thread(stacks: Stacks, pid: int) -> Counter[Stack]:
 
 
 def merge(parts: Iterable[Stacks]) -> Counter[Stack]:
-    """Return all stacks together, their counts added."""
+    """Return the union of all stacks with summed counts."""
     merged: Counter[Stack] = Counter()
     for part in parts:
         merged.update(part)
@@ -107,17 +109,17 @@ def merge(parts: Iterable[Stacks]) -> Counter[Stack]:
 
 
 def write_speedscope(stacks: Stacks, path: Path, name: str) -> None:
-    """Write a file for https://www.speedscope.app, a profile per thread; stacks weigh as often as they were seen.
+    """Write a file for https://www.speedscope.app with one profile per thread; weights are numbers of samples.
 
     Source: the site's file-format-schema.json, "SampledProfile".
     """
     frames: dict[Frame, int] = {}
     profiles = []
     for thread, label in threads_of(stacks).items():
-        mine = {stack: count for stack, count in stacks.items() if stack.thread == thread}
-        # The order in time was not recorded: stacks that begin alike come to stand side by side.
-        ordered = sorted(mine, key=lambda stack: tuple(map(str, stack.frames)))
-        weights = [mine[stack] for stack in ordered]
+        counts = {stack: count for stack, count in stacks.items() if stack.thread == thread}
+        # The order in time is not recorded: sorting places stacks with common callers next to each other.
+        ordered = sorted(counts, key=lambda stack: tuple(map(str, stack.frames)))
+        weights = [counts[stack] for stack in ordered]
         profiles.append(
             {
                 "type": "sampled",
@@ -137,7 +139,7 @@ def write_speedscope(stacks: Stacks, path: Path, name: str) -> None:
         "activeProfileIndex": 0,
         "exporter": "accelbench",
     }
-    path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    replace_file(path, lambda new: new.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8"))
 
 
 def _speedscope_frame(frame: Frame) -> dict[str, Any]:

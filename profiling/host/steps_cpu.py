@@ -16,7 +16,7 @@ from accelbench.profiling.timing.steps import WARMUP_STEPS
 
 @dataclass(frozen=True)
 class CpuSnapshot:
-    """What the kernel has counted of this process until a moment."""
+    """Cumulative kernel counters of this process at one time."""
 
     when_s: float
     threads: Mapping[int, Schedule]
@@ -24,14 +24,14 @@ class CpuSnapshot:
 
 
 def read_moment(root: Path = Path("/")) -> CpuSnapshot:
-    """Read the counts of now."""
+    """Return the current counters."""
     return CpuSnapshot(perf_counter(), read_schedules(root), collect_throttling(root))
 
 
 def cpu_between(begin: CpuSnapshot, end: CpuSnapshot) -> CpuTime | None:
-    """Return the CPU time in between; None where the kernel does not tell.
+    """Return the CPU time between two snapshots; None if the kernel has no per-thread counters.
 
-    Threads that ended in between took their time with them: the sums are lower bounds.
+    The time of threads that ended in between is missing: the sums are lower bounds.
     """
     if not end.threads:
         return None
@@ -49,7 +49,7 @@ def cpu_between(begin: CpuSnapshot, end: CpuSnapshot) -> CpuTime | None:
 
 
 class StepsCpu:
-    """Reads the kernel's counts around the steps that are samples, epoch by epoch; never within one of them."""
+    """CPU time of the steps that count as samples, read at the start and end of each epoch, never within a step."""
 
     def __init__(self) -> None:
         self._steps = 0
@@ -57,7 +57,7 @@ class StepsCpu:
         self._found: list[CpuTime] = []
 
     def callback(self) -> Any:
-        """Return a Keras callback, to be the training's first: what the others do between epochs is no step's."""
+        """Return a Keras callback; pass it first, so that other callbacks' work between epochs is not counted."""
         import keras
 
         watch = self
@@ -80,7 +80,7 @@ class StepsCpu:
         return CpuTimeCallback()
 
     def result(self) -> CpuTime | None:
-        """Return the sums over the epochs; None where nothing was read."""
+        """Return the sums over the epochs; None without a complete epoch."""
         if not self._found:
             return None
         throttled = [each.throttled_s for each in self._found if each.throttled_s is not None]

@@ -14,32 +14,32 @@ from accelbench.profiling.machine.environment.files import read_pairs, read_text
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 UTIME, STIME = 11, 12
-"""The places of these fields of `stat` after the command's closing parenthesis, from 0."""
+"""0-based indices of these fields of `stat` after the command's closing parenthesis."""
 
 
 @dataclass(frozen=True)
 class ThreadTotals:
-    """One thread's totals since it began."""
+    """Cumulative counters of a thread since its start."""
 
     name: str
-    """The thread's name, at most 15 characters; the process's own where the thread was given none."""
+    """The thread's name, at most 15 characters; the process name if the thread has none."""
     cpu_s: float
-    """The CPU time that it used, in seconds."""
+    """CPU time in seconds."""
     wait_s: float | None
-    """The seconds it was ready to run while no CPU was free; None where the kernel keeps no schedstat."""
+    """Seconds in which the thread was runnable without a free CPU; None if the kernel has no schedstat."""
     voluntary_switches: int | None
     involuntary_switches: int | None
 
 
 def read_threads(pid: int, root: Path = Path("/")) -> dict[int, ThreadTotals]:
-    """Return all threads that live now, by their ids; none if the process has ended."""
+    """Return the counters of all current threads by id; empty if the process has ended."""
     folders = (root / "proc" / str(pid) / "task").glob("[0-9]*")
     read = ((int(folder.name), read_thread(folder)) for folder in folders)
     return {thread: totals for thread, totals in read if totals is not None}
 
 
 def read_thread(folder: Path) -> ThreadTotals | None:
-    """Read the totals of the thread with that folder in /proc; None if it has ended in the meantime."""
+    """Return the counters of the thread with this folder in /proc; None if it has ended."""
     stat = read_text(folder / "stat")
     if not stat:
         return None
@@ -59,7 +59,7 @@ def read_thread(folder: Path) -> ThreadTotals | None:
 
 
 def thread_difference(begin: Mapping[int, ThreadTotals], end: Mapping[int, ThreadTotals]) -> dict[int, ThreadTotals]:
-    """Return what each thread of `end` used in between; one that began in between counts from nothing."""
+    """Return the difference of each thread in `end`; a thread that started in between counts from zero."""
     return {thread: _less(totals, begin.get(thread)) for thread, totals in end.items()}
 
 

@@ -1,1 +1,1 @@
-"""Facts about the machine: environment, CPU placement, memory, vendors' peaks, NVIDIA's libraries, packages."""
+"""The machine: environment facts, CPU placement, free memory, vendors' peaks, NVIDIA's libraries, package names."""

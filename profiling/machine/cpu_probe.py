@@ -1,7 +1,7 @@
-"""Short bandwidth probe of each usable CPU, since the virtual CPUs of one machine may differ by half.
+"""Short bandwidth probe of each usable CPU, since the virtual CPUs of one machine may differ by a factor of two.
 
-The clock does not show it: what differs is how fast a core gets at its caches, where another tenant works on its other
-hardware thread. The probe adds arrays that fill half of the L2 cache, which takes vector units, caches and clock alike.
+The clock does not show the difference: the cache bandwidth of a core drops while another tenant uses its second
+hardware thread. The probe adds arrays that fill half of the L2 cache, which loads vector units and caches.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from accelbench.profiling.machine.environment.cpu import collect_affinity
 from accelbench.profiling.records.environment import Environment
 
 DIFFERENT = 0.05
-"""The relative difference in bandwidth from which a CPU is named as slower: more than the probe itself varies by."""
+"""Relative difference in bandwidth above which a CPU counts as slower; it exceeds the noise of the probe."""
 PROBE_SECONDS = 0.2
-"""The time for the first looks at all CPUs together."""
+"""Time in seconds of the first measurements of all CPUs together."""
 PASSES = 3
-"""The looks at each CPU, between which it sees all others: what disturbs one for a moment does not disturb all."""
-LONGEST_LOOK = 0.005
-SECOND_LOOK = 0.01
-"""The seconds of another look at a CPU that seemed slow: its clock may not have risen yet."""
-MOST_SECOND_LOOKS = 16
+"""Measurements of each CPU, interleaved over the CPUs, so that a short disturbance does not affect all of them."""
+MAX_SECONDS = 0.005
+REPEATED_SECONDS = 0.01
+"""Seconds of a repeated measurement of an apparently slow CPU, whose clock may still have been low."""
+MAX_REPEATED_CPUS = 16
 ARRAYS_BYTES = 192 << 10
-"""The bytes of the three arrays where the size of the L2 cache is not known: beyond L1, and within every L2."""
+"""Total bytes of the three arrays if the size of the L2 cache is unknown: larger than L1, smaller than any L2."""
 ADDITIONS = 8
-"""The additions between two readings of the clock: some tens of microseconds."""
+"""Array additions between two clock readings: some tens of microseconds."""
 
 
-def probed(environment: Environment) -> Environment:
-    """Return the environment with the bandwidth of each CPU that this process may use, by the probe."""
+def with_bandwidths(environment: Environment) -> Environment:
+    """Return the environment with the probed bandwidth of each usable CPU."""
     sizes = [cache.size_bytes for cache in environment.cpu.caches if cache.level == 2]
     bandwidths = probe_cpus(sizes[0] // 2 if sizes else ARRAYS_BYTES)
     return environment.model_copy(update={"cpu": environment.cpu.model_copy(update={"bandwidths": bandwidths})})
 
 
 def slower_cpus(bandwidths: Mapping[int, float]) -> dict[int, float]:
-    """Return the CPUs that are slower by more than `DIFFERENT`, each with the ratio by which the fastest exceeds it."""
+    """Return the CPUs slower by more than `DIFFERENT`, each with the fastest CPU's bandwidth over its own."""
     fastest = max(bandwidths.values(), default=0.0)
     return {cpu: fastest / rate for cpu, rate in bandwidths.items() if rate < (1 - DIFFERENT) * fastest}
 
 
-def slower_in_words(bandwidths: Mapping[int, float]) -> str | None:
-    """Return which CPUs are slower and by how much, the slowest first; None where all are alike."""
+def format_slower_cpus(bandwidths: Mapping[int, float]) -> str | None:
+    """Return the slower CPUs with their ratios as text, the slowest first; None if there is none."""
     slow = slower_cpus(bandwidths)
     ordered = sorted(slow, key=slow.__getitem__, reverse=True)
     fastest = max(bandwidths, key=bandwidths.__getitem__, default=None)
@@ -51,7 +51,7 @@ def slower_in_words(bandwidths: Mapping[int, float]) -> str | None:
 
 
 def probe_cpus(arrays_bytes: int) -> dict[int, float]:
-    """Return the bytes per second that each usable CPU adds arrays of so many bytes with; empty for a single CPU."""
+    """Return the bandwidth in byte/s of each usable CPU, for arrays of `arrays_bytes`; empty for a single CPU."""
     import numpy as np
 
     cpus = collect_affinity() or []
@@ -59,7 +59,7 @@ def probe_cpus(arrays_bytes: int) -> dict[int, float]:
         return {}
     a, b, c = (np.ones(arrays_bytes // 12, np.float32) for _ in range(3))
 
-    def look(cpu: int, seconds: float) -> float:
+    def measure(cpu: int, seconds: float) -> float:
         os.sched_setaffinity(0, {cpu})
         np.add(a, b, out=c)
         best, begin = float("inf"), perf_counter_ns()
@@ -72,21 +72,21 @@ def probe_cpus(arrays_bytes: int) -> dict[int, float]:
         return ADDITIONS * 3 * a.nbytes / best * 1e9
 
     try:
-        return best_looks(cpus, look)
+        return best_rates(cpus, measure)
     finally:
         os.sched_setaffinity(0, cpus)
 
 
-def best_looks(cpus: Sequence[int], look: Callable[[int, float], float]) -> dict[int, float]:
-    """Return each CPU's best rate over several looks, `look(cpu, seconds)`; those that seem slow get further ones."""
+def best_rates(cpus: Sequence[int], measure: Callable[[int, float], float]) -> dict[int, float]:
+    """Return each CPU's best rate over several calls `measure(cpu, seconds)`; apparently slow CPUs get more calls."""
     best = dict.fromkeys(cpus, 0.0)
 
-    def look_at(chosen: Iterable[int], seconds: float) -> None:
+    def update(chosen: Iterable[int], seconds: float) -> None:
         for cpu in chosen:
-            best[cpu] = max(best[cpu], look(cpu, seconds))
+            best[cpu] = max(best[cpu], measure(cpu, seconds))
 
     for _ in range(PASSES):
-        look_at(cpus, min(LONGEST_LOOK, PROBE_SECONDS / PASSES / len(cpus)))
+        update(cpus, min(MAX_SECONDS, PROBE_SECONDS / PASSES / len(cpus)))
     for _ in range(PASSES):
-        look_at(list(slower_cpus(best))[:MOST_SECOND_LOOKS], SECOND_LOOK)
+        update(list(slower_cpus(best))[:MAX_REPEATED_CPUS], REPEATED_SECONDS)
     return best

@@ -19,16 +19,16 @@ from typing import Any
 ORDINARY = frozenset(
     {"admin", "build", "cpu", "gpu", "home", "host", "jovyan", "localhost", "node", "root", "runner", "tpu", "user"}
 )
-"""Names that tell nobody from others, and stand in texts for other things."""
-LEAST_LETTERS = 3
-"""The letters of the shortest name that is looked for: shorter ones stand in too many words' places."""
+"""Common names that do not identify a user or host and occur in ordinary text."""
+MIN_LETTERS = 3
+"""Minimum length of a name to remove; shorter names would match too many ordinary words."""
 HOME, USER, HOST = "~", "user", "localhost"
-"""The words that stand for the home folder, the user and the host."""
+"""Replacements of the home folder, the user and the host."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The home folders, the user's names and the host's names by which a process may be told."""
+    """Home folders, user names and host names that identify where a process runs."""
 
     homes: frozenset[str]
     users: frozenset[str]
@@ -36,9 +36,9 @@ class Identity:
 
     @cached_property
     def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
-        """Return what is looked for, and the word that takes its place; the longest names first."""
+        """Return the patterns to replace, each with its replacement; the longest names first."""
         homes = _any(home.rstrip("/") for home in self.homes)
-        users, hosts = _any(telling(self.users)), _any(telling(self.hosts))
+        users, hosts = _any(identifying(self.users)), _any(identifying(self.hosts))
         found = [
             (rf"(?<!\w){homes}(?![\w-]|\.\w)", HOME, homes),
             (rf"(?<=[/\\]){users}(?![\w-]|\.\w)|(?<!\w){users}(?=@)", USER, users),
@@ -46,56 +46,58 @@ class Identity:
         ]
         return [(re.compile(pattern), word) for pattern, word, names in found if names]
 
-    def out_of(self, text: str) -> str:
-        """Return the text without these names."""
+    def anonymize(self, text: str) -> str:
+        """Return the text with these names replaced."""
         for pattern, word in self._patterns:
             text = pattern.sub(word, text)
         return text
 
-    def out_of_json(self, text: str, indent: int | None = None) -> str:
-        """Return JSON whose texts are without these names; a lone word is one of the schema's own, and is left.
+    def anonymize_json(self, text: str, indent: int | None = None) -> str:
+        """Return JSON with these names replaced in its strings, except in single words, which are terms of the schema.
 
-        Where no name is in it, it is the very same text.
+        JSON without these names is returned unchanged.
         """
         if not any(pattern.search(text) for pattern, _ in self._patterns):
             return text
-        data = in_texts(json.loads(text), lambda found: self.out_of(found) if re.search(r"[\s/\\@]", found) else found)
+        data = map_strings(
+            json.loads(text), lambda found: self.anonymize(found) if re.search(r"[\s/\\@]", found) else found
+        )
         return json.dumps(data, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
 
 
-def in_texts(data: Any, change: Callable[[str], str]) -> Any:
-    """Return what was read from JSON with each of its texts changed, but not the names of its fields."""
+def map_strings(data: Any, change: Callable[[str], str]) -> Any:
+    """Return decoded JSON with `change` applied to each string value, but not to keys."""
     if isinstance(data, str):
         return change(data)
     if isinstance(data, dict):
-        return {name: in_texts(value, change) for name, value in data.items()}
-    return [in_texts(value, change) for value in data] if isinstance(data, list) else data
+        return {name: map_strings(value, change) for name, value in data.items()}
+    return [map_strings(value, change) for value in data] if isinstance(data, list) else data
 
 
-def telling(names: Iterable[str]) -> list[str]:
-    """Return those of the names that tell somebody from others."""
-    return [name for name in names if len(name) >= LEAST_LETTERS and name.lower() not in ORDINARY]
+def identifying(names: Iterable[str]) -> list[str]:
+    """Return the names that identify a user or host: long enough and not common."""
+    return [name for name in names if len(name) >= MIN_LETTERS and name.lower() not in ORDINARY]
 
 
 def _any(names: Iterable[str]) -> str:
-    """Return the pattern of any of the names; an empty one where there is none."""
+    """Return a pattern that matches any of the names; an empty string without names."""
     ordered = sorted(filter(None, names), key=len, reverse=True)
     return f"(?:{'|'.join(map(re.escape, ordered))})" if ordered else ""
 
 
 @cache
 def identity_here() -> Identity:
-    """Return the names of this process's user and host, by the system and by the environment."""
+    """Return the names of this process's user and host, from the system and `os.environ`."""
     return find_identity(os.environ)
 
 
 def find_identity(environment: Mapping[str, str]) -> Identity:
-    """Return the names of this process's user and host, by the system and by that environment."""
+    """Return the names of this process's user and host, from the system and the given environment variables."""
     homes = {environment.get("HOME", "")}
     users = {environment.get(name, "") for name in ("USER", "LOGNAME", "USERNAME", "SUDO_USER")}
     try:
         entry = pwd.getpwuid(os.getuid())
-    except KeyError:  # a container may run as a user who has no name
+    except KeyError:  # a container's user may have no name
         pass
     else:
         homes.add(entry.pw_dir)

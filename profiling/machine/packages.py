@@ -8,19 +8,19 @@ from typing import Literal
 Extra = Literal["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev"]
 """The extras of pyproject.toml."""
 PackageSet = Literal["cpu", "gpu", "gpu13", "tpu"]
-"""The extras that bring a device's libraries and TensorFlow."""
+"""The extras with a device's libraries and TensorFlow."""
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 """Names of the backends in messages."""
 TENSORFLOW_BELOW = (3, 14)
-"""The first Python version that TensorFlow has no wheel for; from this one on, pyproject.toml installs JAX instead."""
+"""First Python version without a TensorFlow wheel; pyproject.toml then installs JAX instead."""
 _JAX: dict[PackageSet, str] = {"gpu": "jax[cuda12]", "gpu13": "jax[cuda13]", "tpu": "jax[tpu]"}
-"""The requirement that brings JAX for an accelerator; the extra `jax` brings it for CPUs."""
+"""Requirement that installs JAX for an accelerator; the extra `jax` installs it for CPUs."""
 
 
 def install_extra(extra: Extra) -> str:
     """Return the command that installs an extra.
 
-    pip resolves the name against the installed package, so that it works for one that came from no index, too.
+    pip resolves the name against the installed package, so a package that is on no index works, too.
     """
     return f"pip install 'accelbench[{extra}]'"
 
@@ -32,7 +32,7 @@ def install_framework(backend: str, packages: PackageSet) -> str:
     backend.
     """
     if backend == "tensorflow" and sys.version_info >= TENSORFLOW_BELOW:
-        return "it has no package for Python {}.{}".format(*sys.version_info)
+        return "no package for Python {}.{}".format(*sys.version_info)
     if backend == "jax" and packages in _JAX:
         return f"pip install '{_JAX[packages]}'"
     extras: dict[str, Extra] = {"tensorflow": packages, "jax": "jax", "torch": "torch"}

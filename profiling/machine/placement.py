@@ -16,7 +16,7 @@ from accelbench.profiling.records.telemetry import Placement
 
 
 def current_cpu() -> int | None:
-    """Return the number of the CPU that this thread is on (sched_getcpu(3)); None where the system does not tell."""
+    """Return the CPU on which this thread runs (sched_getcpu(3)); None if the system does not support it."""
     if sys.platform != "linux":
         return None
     number: int = ctypes.CDLL(None).sched_getcpu()
@@ -25,7 +25,7 @@ def current_cpu() -> int | None:
 
 @contextmanager
 def on_cpus(cpus: Iterable[int]) -> Iterator[None]:
-    """Keep the calling thread, and all that it starts meanwhile, to these CPUs while the block lasts."""
+    """Pin the calling thread, and threads and processes it starts, to these CPUs during the block."""
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
@@ -35,10 +35,10 @@ def on_cpus(cpus: Iterable[int]) -> Iterator[None]:
 
 
 def cpu_for_one_core(bandwidths: Mapping[int, float]) -> int | None:
-    """Return the CPU to pin a thread to that works alone; None where threads cannot be pinned.
+    """Return the CPU to which a single-core point is pinned; None if threads cannot be pinned.
 
-    That is the CPU it is on, where the system has put it beside whatever else runs; but the fastest of those it may use
-    where the probe named this one as slower.
+    It is the current CPU, which the scheduler chose with regard to other load, or the fastest usable CPU if the probe
+    found the current one to be slower.
     """
     here, allowed = current_cpu(), collect_affinity()
     if here is None or allowed is None:
@@ -48,7 +48,7 @@ def cpu_for_one_core(bandwidths: Mapping[int, float]) -> int | None:
 
 
 class ThreadPlacement:
-    """Records the CPUs of the calling thread during its `with` block, and pins the thread if a CPU is given."""
+    """CPUs of the calling thread during a `with` block; the thread is pinned if a CPU is given."""
 
     def __init__(self, cpu: int | None = None) -> None:
         self._cpu = cpu
@@ -70,11 +70,11 @@ class ThreadPlacement:
 
 
 def slow_cpu_flags(placement: Placement, bandwidths: Mapping[int, float]) -> list[str]:
-    """Return a sentence if a single-core point ran on a CPU that the probe found to be slower, else an empty list."""
+    """Return a noise flag if a single-core point ran on a CPU that the probe found to be slower, else an empty list."""
     slow = slower_cpus(bandwidths)
     ran_on = sorted({cpu for cpu in (placement.first, placement.last) if cpu in slow})
     if not ran_on:
         return []
     most = max(slow[cpu] for cpu in ran_on)
     cpus = f"CPU{'s' * (len(ran_on) > 1)} {format_cpu_list(ran_on)}"
-    return [f"ran on {cpus}, which another CPU exceeded {most:.2f} times in the probe at the start of the run"]
+    return [f"ran on {cpus}, ×{most:.2f} slower than the fastest CPU in the probe at the start of the run"]

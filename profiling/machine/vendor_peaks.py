@@ -1,4 +1,4 @@
-"""Vendors' peak rates of devices: dense, with their source; null if unknown.
+"""Vendors' peak rates of devices: dense, with source; null if unknown.
 
 The rates are in `peaks.toml` in this folder. A card that it does not list has no peak.
 """
@@ -20,60 +20,62 @@ PREFIXES = re.compile(r"^(NVIDIA |Tesla |GeForce )*")
 
 
 class MultiChipBoard(Stored):
-    """Vendor's peaks of a board with several chips, each of which is a device of its own."""
+    """Vendor's peaks of a board with several chips, each of which is a separate device."""
 
     title: str
     chips: int = Field(ge=2)
-    """The number of chips on the board."""
+    """Number of chips on the board."""
     cores: int | None = Field(default=None, gt=0)
-    """The CUDA cores of all chips."""
+    """CUDA cores of all chips."""
     memory_gb: float = Field(gt=0)
-    """The memory of all chips, as the vendor counts it."""
+    """Memory of all chips in GB, as the vendor states it."""
     clock_mhz: float | None = Field(default=None, gt=0)
-    """The clock at which the vendor states the figures."""
+    """Clock in MHz at which the vendor states the peaks."""
     bandwidth: float | None = Field(default=None, gt=0)
-    """The byte/s of all chips' memories."""
+    """Memory bandwidth of all chips in byte/s."""
     source: str
     flops: dict[str, dict[str, float]]
-    """The peak of all chips in FLOP/s, by dtype and unit."""
+    """Peak of all chips in FLOP/s, by dtype and unit."""
 
 
 class CardPeaks(Stored):
     """Vendor's peaks of a GPU: one entry of `peaks.toml`."""
 
     name: str
-    """A regular expression for the driver's whole name of the card, less the vendor's prefixes."""
+    """Regular expression for the driver's complete name of the card, without the vendor's prefixes."""
     title: str
     memory_gb: tuple[float, ...]
-    """The sizes that the card is sold with, as the vendor counts them."""
+    """Memory sizes in GB that the card is sold with, as the vendor states them."""
+    capability: tuple[int, int] | None = None
+    """CUDA compute capability, if the table has it."""
     cores: int | None = Field(default=None, gt=0)
-    """The number of CUDA cores, where it is in the table."""
+    """Number of CUDA cores, if the table has it."""
     clock_mhz: float | None = Field(default=None, gt=0)
-    """The clock at which the vendor states the figures."""
+    """Clock in MHz at which the vendor states the peaks."""
     base_clock_mhz: float | None = Field(default=None, gt=0)
-    """The clock that the card has without boost, where it is in the table."""
+    """Clock in MHz without boost, if the table has it."""
     clocks: dict[str, dict[str, float]] = {}
-    """The clock in MHz, by dtype and unit, where a figure is stated at another clock than `clock_mhz`."""
+    """Clock in MHz, by dtype and unit, of peaks stated at another clock than `clock_mhz`."""
     bandwidth: float | None = Field(default=None, gt=0)
     source: str
     flops: dict[str, dict[str, float]]
-    """The peak in FLOP/s, by dtype and unit (`plain` or `tensor`)."""
+    """Peak in FLOP/s, by dtype and unit (`plain` or `tensor`)."""
     board: MultiChipBoard | None = None
-    """The board that carries several of these chips, where the vendor states figures for that."""
+    """Board with several of these chips, if the vendor states peaks for it."""
 
 
 class CorePeaks(Stored):
-    """A CPU core's floating-point operations per cycle, an FMA counted as two."""
+    """Floating-point operations per cycle of a CPU core; an FMA counts as two."""
 
     title: str
     vendor: str
     family: int | None = None
     models: tuple[tuple[int, int], ...] = ()
-    """The inclusive ranges of the model number, of x86 cores."""
+    """Inclusive ranges of the model number, for x86 cores."""
     model: str | None = None
-    """The core's name as the environment record has it, of Arm cores."""
+    """Core name as in the environment record, for Arm cores."""
     isa: str
-    """The extension without which the figures cannot be reached."""
+    """Instruction set extension that the peak requires."""
     source: str
     flops_per_cycle: dict[str, int]
 
@@ -96,58 +98,58 @@ def cores() -> tuple[CorePeaks, ...]:
 
 
 def find_card(name: str) -> CardPeaks | None:
-    """Return the card that the driver calls `name`; None if it is not in the table."""
+    """Return the card by the driver's name; None if it is not in the table."""
     bare = PREFIXES.sub("", name)
     return next((card for card in cards() if re.fullmatch(card.name, bare)), None)
 
 
-def peak_of_gpu(gpu: Gpu, dtype: str, figure: Bounded, unit_kind: str | None) -> Peak:
-    """Return the peak of a GPU by its name, if it is a whole card that the table has."""
+def peak_of_gpu(gpu: Gpu, dtype: str, metric: Bounded, unit_kind: str | None) -> Peak:
+    """Return the peak of a GPU by its name; unknown if it is part of a card or not in the table."""
     if gpu.mig or " MIG " in gpu.name:
-        return Peak(value=None, reason=f"{gpu.name} is divided (MIG): no vendor's figure for the part")
+        return Peak(value=None, reason=f"{gpu.name} is partitioned (MIG): the vendor states no peak for a partition")
     card = find_card(gpu.name)
     if card is None:
-        return Peak(value=None, reason=f"{gpu.name} is not among the cards that 'accelbench peaks' lists")
+        return Peak(value=None, reason=f"no vendor peak is known for {gpu.name} (see 'accelbench peaks')")
     if not _has_its_memory(gpu, card):
-        return Peak(value=None, reason=f"{gpu.name} shows another memory size than the {card.title}: a part of a card?")
-    return card_peak(card, dtype, figure, unit_kind)
+        return Peak(value=None, reason=f"{gpu.name} has another memory size than the {card.title}: is it a partition?")
+    return card_peak(card, dtype, metric, unit_kind)
 
 
 def _has_its_memory(gpu: Gpu, card: CardPeaks) -> bool:
-    """Return whether the memory that the driver shows, if it does, is a size the card is sold with, within 10 %.
+    """Return whether the memory size that the driver reports, if any, is within 10 % of a size the card is sold with.
 
-    Vendors' 80 GB are 80 GiB (7 % more) less what ECC and the driver keep back.
+    A vendor's 80 GB are 80 GiB (7 % more) less the reserve of ECC and driver.
     """
     return gpu.memory_bytes is None or any(0.9 < gpu.memory_bytes / (size * 1e9) < 1.1 for size in card.memory_gb)
 
 
-def card_peak(card: CardPeaks, dtype: str, figure: Bounded, confined_to: str | None = None) -> Peak:
-    """Return the peak of the card's best unit for the dtype, of the one that confines the arithmetic, or of memory."""
+def card_peak(card: CardPeaks, dtype: str, metric: Bounded, confined_to: str | None = None) -> Peak:
+    """Return the peak of the fastest unit for the dtype, of the unit in `confined_to`, or of the memory."""
     memory = {"memory": card.bandwidth} if card.bandwidth else {}
-    units = card.flops.get(dtype, {}) if figure == "flops" else memory
-    if figure == "flops" and confined_to is not None:
+    units = card.flops.get(dtype, {}) if metric == "flops" else memory
+    if metric == "flops" and confined_to is not None:
         units = {unit: value for unit, value in units.items() if unit == confined_to}
     if not units:
-        what = dtype if figure == "flops" else "memory"
-        place = f"the {confined_to} units of {card.title}" if figure == "flops" and confined_to else card.title
-        return Peak(value=None, reason=f"no vendor's figure for {what} on {place}")
+        what = dtype if metric == "flops" else "memory"
+        place = f"the {confined_to} units of {card.title}" if metric == "flops" and confined_to else card.title
+        return Peak(value=None, reason=f"the vendor states no peak for {what} on {place}")
     unit_kind = max(units, key=lambda unit: units[unit])
-    clock = card.clocks.get(dtype, {}).get(unit_kind, card.clock_mhz) if figure == "flops" else None
+    clock = card.clocks.get(dtype, {}).get(unit_kind, card.clock_mhz) if metric == "flops" else None
     return Peak(value=units[unit_kind], unit_kind=unit_kind, clock_mhz=clock, source=card.source)
 
 
 def cpu_flops_per_cycle(cpu: Cpu, dtype: str) -> int | None:
-    """Return the FLOP per cycle of one core; None where it is not in the table or its vectors are hidden.
+    """Return the FLOP per cycle of one core; None if it is not in the table or its vector extension is hidden.
 
-    Times cores and clock this is the CPU's peak, but under vector load the clock is not the nominal one, and a
-    virtual machine hides it: the measured ceiling is the better bound.
+    The product with cores and clock is the CPU's peak, but the clock under vector load differs from the nominal one,
+    and a virtual machine hides it: the measured ceiling is the better bound.
     """
     core = find_core(cpu)
     return core.flops_per_cycle.get(dtype) if core else None
 
 
 def find_core(cpu: Cpu) -> CorePeaks | None:
-    """Return the core that this CPU is made of; None where it is not in the table or its vectors are hidden."""
+    """Return the entry for this CPU's core; None if it is not in the table or its vector extension is hidden."""
     for core in cores():
         if core.vendor != cpu.vendor or core.isa not in cpu.isa:
             continue

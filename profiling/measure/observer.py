@@ -19,9 +19,9 @@ from accelbench.profiling.telemetry.sampler import TelemetrySampler
 
 
 class Observer:
-    """Samples telemetry during its `with` block, on CPUs that the point leaves free, if any.
+    """Telemetry sampler for a `with` block; it runs on CPUs not used by the point, if there are any.
 
-    `place` is the placement of the measuring thread during warm-up and measurement: one CPU for a single-core point.
+    `place` pins the measuring thread during warm-up and measurement: to one CPU for a single-core point.
     """
 
     def __init__(self, point: Point, environment: Environment, layout: Layout, bound: Bound) -> None:
@@ -48,25 +48,28 @@ class Observer:
         """End the sensor process."""
         self.sampler.close()
 
-    def result(self) -> dict[str, Any]:
-        """Return telemetry, noise and placement of the block, by the fields of a record."""
+    def result(self, by_sample: bool = False) -> dict[str, Any]:
+        """Return telemetry, noise and placement of the block as fields of a record.
+
+        With `by_sample`, the samples were chosen by their causes.
+        """
         telemetry, kept = self.sampler.result(), self._kept
         cpus, wall_s = self._environment.cpu.logical, telemetry.counters["wall_s"]
-        flags = noise_flags(telemetry, wall_s, cpus, len(kept) if kept else None, world().local_size)
+        flags = noise_flags(telemetry, wall_s, cpus, len(kept) if kept else None, world().local_size, by_sample)
         placement = self.place.placement
         if self._one_core:
             flags += slow_cpu_flags(placement, self._environment.cpu.bandwidths)
         return {"telemetry": telemetry, "noise": flags, "placement": placement}
 
     def peak(self, bound: Bound, unit_kind: str | None) -> Peak | None:
-        """Return the vendor's peak of all devices of the point; None for an unbounded rate.
+        """Return the vendor's peak of all devices of the point; None if the rate has no bound.
 
         The value is null for a CPU that several processes share.
         """
-        if bound.figure is None:
+        if bound.metric is None:
             return None
         device, cores = self._point.device, len(self._kept) if self._kept else None
-        one = device_kind(device).peak(self._environment, str(bound.dtype), bound.figure, unit_kind, cores)
+        one = device_kind(device).peak(self._environment, str(bound.dtype), bound.metric, unit_kind, cores)
         if one.value is None:
             return one
         count = self._layout.bounding_devices(device)

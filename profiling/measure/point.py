@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from accelbench.profiling.benchmark import Benchmark, Serving, Skip, Task, Training
 from accelbench.profiling.devices import device_kind
-from accelbench.profiling.machine.held_back import held_back
+from accelbench.profiling.machine.limiting_settings import limiting_settings
 from accelbench.profiling.measure.observer import Observer
 from accelbench.profiling.measure.profiled_steps import KeptFolders
 from accelbench.profiling.measure.training import train, with_scalars
@@ -28,8 +28,8 @@ from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import first_fault, readable
 from accelbench.profiling.records.timing import Phases, Timing
-from accelbench.profiling.telemetry.noise import clock_flags
-from accelbench.profiling.timing.host import PhaseClock, soak
+from accelbench.profiling.telemetry.noise import clock_flags, waits_for_itself
+from accelbench.profiling.timing.host import PATIENCE_SHARE, PhaseClock, soak, without_causes, without_shared
 from accelbench.profiling.timing.verification import outcome_of
 from accelbench.profiling.trace.scalars import Readings
 
@@ -37,7 +37,7 @@ TRACEBACK_LINES = 30
 OUT_OF_MEMORY = ("MemoryError", "OutOfMemoryError", "ResourceExhaustedError", "_ArrayMemoryError")
 """Out-of-memory errors of Python, PyTorch and CuPy, TensorFlow, and NumPy."""
 Outcome = dict[str, Any]
-"""The fields of a record that are measured."""
+"""The measured fields of a record."""
 
 
 def measure(
@@ -47,13 +47,16 @@ def measure(
     max_seconds: float,
     keep: KeptFolders | None = None,
     brief: bool = False,
-    tell: Callable[[Record], None] | None = None,
+    publish: Callable[[Record], None] | None = None,
+    patience_s: float | None = None,
 ) -> Record:
     """Measure one point and return its record; every exception except KeyboardInterrupt becomes a failed record.
 
-    `max_seconds` limits the sampling of a kernel. A training workload runs for its epochs and is then profiled: `keep`
-    are the folders for the profile, and `tell` is called with the record before profiling. With `brief`, a training
-    workload is not profiled and may end after `max_seconds`; its quality is measured in another repetition.
+    `max_seconds` limits the sampling of a kernel. If too few samples of a kernel, or blocks of training steps, are
+    clean, the measurement continues for at most `patience_s` (default: half of `max_seconds`). A training workload runs
+    for its epochs and is then profiled: `keep` has the folders for the profile, and `publish` is called with the record
+    before profiling. With `brief`, a training workload is not profiled and may end after `max_seconds`; its quality is
+    measured in another repetition.
     """
     started, begin, phase = datetime.now(UTC), perf_counter(), PhaseClock()
     declared = benchmark.declared(point)
@@ -79,26 +82,29 @@ def measure(
             declared["layout"] = layout = _layout(declared["layout"], task.layout)
             with closing(Observer(point, environment, layout, declared["bound"])) as observer:
                 around = {
-                    "held_back": held_back(environment, _libraries(task, point)) if layout.processes == 1 else [],
+                    "held_back": limiting_settings(environment, _libraries(task, point))
+                    if layout.processes == 1
+                    else [],
                     "peak": observer.peak(declared["bound"], task.work.unit_kind),
                 }
                 if isinstance(task, Training):
 
-                    def tell_so_far(fields: Outcome) -> None:
-                        with suppress(ValidationError):  # the record at the end says what cannot be stored
-                            if tell:
-                                tell(record(fields | around))
+                    def publish_fields(fields: Outcome) -> None:
+                        with suppress(ValidationError):  # the final record reports the invalid field
+                            if publish:
+                                publish(record(fields | around))
 
-                    outcome = train(task, point, phase, observer, keep, tell_so_far, max_seconds if brief else None)
+                    brief_s, spare_s = max_seconds if brief else None, _patience(patience_s, max_seconds)
+                    outcome = train(task, point, phase, observer, keep, publish_fields, brief_s, spare_s)
                     readings = observer.sampler.series(begin)
                 else:
-                    outcome = _sample(task, point.device, phase, observer, max_seconds)
+                    outcome = _sample(task, point.device, phase, observer, max_seconds, patience_s)
             outcome |= around
     except Skip as skip:
         outcome = {"status": "skipped", "reason": readable(str(skip))}
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - whatever a benchmark does wrong is that point's failed record
+    except BaseException as error:  # noqa: BLE001 - any error of a benchmark is a failed record of that point
         outcome = _failure(f"{type(error).__name__}: {error}", _memory_left(error, point.device))
 
     try:
@@ -108,8 +114,13 @@ def measure(
     return with_scalars(found, readings, keep)
 
 
+def _patience(patience_s: float | None, max_seconds: float) -> float:
+    """Return the additional time for clean blocks of training steps; see `measure`."""
+    return PATIENCE_SHARE * max_seconds if patience_s is None else patience_s
+
+
 def _failure(reason: str, hint: str = "") -> Outcome:
-    """Return the fields of a record whose point raised the exception that is being handled."""
+    """Return the fields of a failed record from the exception that is being handled."""
     trace = traceback.format_exc().splitlines()[-TRACEBACK_LINES:]
     return {
         "status": "failed",
@@ -119,7 +130,7 @@ def _failure(reason: str, hint: str = "") -> Outcome:
 
 
 def _libraries(task: Task | Training, point: Point) -> set[str]:
-    """Return the library, or the backend, that does the work of this point on the host's CPUs."""
+    """Return the library or backend that does the point's work on the host's CPUs."""
     if point.device != "cpu" or point.host_cores is not None:
         return set()
     named = task.library if isinstance(task, Task) else point.backend
@@ -127,20 +138,30 @@ def _libraries(task: Task | Training, point: Point) -> set[str]:
 
 
 def _layout(declared: Layout, known: Layout | None) -> Layout:
-    """Return the layout of the task with the axes that the benchmark declares."""
+    """Return the layout of the task with the declared axes."""
     return replace(known, axes=declared.axes, input_workers=declared.input_workers) if known else declared
 
 
-def _sample(task: Task, device: Device, phase: PhaseClock, observer: Observer, max_seconds: float) -> Outcome:
+def _sample(
+    task: Task, device: Device, phase: PhaseClock, observer: Observer, max_seconds: float, patience_s: float | None
+) -> Outcome:
     try:
-        return _lead(task, device, phase, observer, max_seconds)
+        launched: list[float] = []
+        run, time = device_kind(device).timer(task, patience_s, launched)
+        return _lead(task, run, partial(time, max_seconds), phase, observer, launched)
     finally:
         if task.together:
             task.together.finish()
 
 
-def _lead(task: Task, device: Device, phase: PhaseClock, observer: Observer, max_seconds: float) -> Outcome:
-    run, time = device_kind(device).timer(task)
+def _lead(
+    task: Task,
+    run: Callable[[], object],
+    time: Callable[[], Timing],
+    phase: PhaseClock,
+    observer: Observer,
+    launched: Sequence[float],
+) -> Outcome:
     with phase("first_call_s"):
         run()
     with phase("verify_s"):
@@ -148,7 +169,7 @@ def _lead(task: Task, device: Device, phase: PhaseClock, observer: Observer, max
     outcome = outcome_of(verification) | {"work": task.work}
     if not verification.passed:
         return outcome
-    return outcome | time_samples(run, partial(time, max_seconds), phase, observer, task.metrics)
+    return outcome | time_samples(run, time, phase, observer, task.metrics, launched)
 
 
 def time_samples(
@@ -157,15 +178,23 @@ def time_samples(
     phase: PhaseClock,
     observer: Observer,
     metrics: Callable[[float], Mapping[str, Metric]] | None = None,
+    launched: Sequence[float] = (),
 ) -> Outcome:
-    """Warm up by `run`, take the samples, and return them with their noise flags, by the fields of a record."""
+    """Warm up by `run`, take the samples, and return them with their noise flags as fields of a record.
+
+    `launched` are the launch times of the samples on a GPU, after `time` was called; empty if they are unknown.
+    """
     with observer.place:
         with phase("warmup_s"):
             soak(run)
         with observer, phase("measure_s"):
             timing = time()
+        if timing.upper_bound and waits_for_itself(observer.sampler.result()):
+            timing = without_causes(timing)
+        by_sample = timing.causes is not None
+        timing = without_shared(timing, launched, observer.sampler.shared_times())
         found = _finite(metrics(timing.summary.median)) if metrics else {}
-    observed = observer.result()
+    observed = observer.result(by_sample=by_sample)
     observed["noise"] += clock_flags(timing)
     return observed | {"timing": timing, "metrics": found}
 
@@ -182,8 +211,8 @@ def _require_vendor(benchmark: Benchmark, point: Point) -> None:
     """Skip the point if its implementation does not run on the devices of this machine's vendor."""
     vendors = benchmark.vendors_of(point)
     if vendors and (kind := device_kind(point.device)).vendor not in vendors:
-        here = f"this {kind.title} is of vendor {kind.vendor}"
-        raise Skip(f"this implementation is for {kind.title}s of {' and '.join(vendors)}, and {here}")
+        here = f"the {kind.title} of this machine is from {kind.vendor}"
+        raise Skip(f"this implementation requires a {kind.title} from {' or '.join(vendors)}; {here}")
 
 
 def _memory_left(error: BaseException, device: Device) -> str:

@@ -30,9 +30,9 @@ from accelbench.profiling.trace.capture import STEPS, TraceWindow
 FIRST_STEP = 3
 """The number of steps before the traced ones, in which the input pipeline fills."""
 TRACE_S, FEWEST_STEPS, MOST_STEPS = 2.0, 3, 50
-"""The seconds that the traced steps take about, and the least and the largest number of them."""
+"""Approximate duration of the traced steps in seconds, and their smallest and largest number."""
 HOST_S = 20.0
-"""The seconds that py-spy samples: a window of each kind."""
+"""Duration of sampling by py-spy in seconds, for one window of each kind."""
 
 
 class KeptFolders(Stored):
@@ -59,13 +59,13 @@ def profile_training(
         traces = keep.run / keep.trace if keep and keep.trace else Path(scratch, "trace")
         capture = trace_steps(training, point, step_s, traces)
         trace = analyze(traces, point.device) if capture.file else None
-        unseen = capture.reason or (trace and (trace.failure or trace.missing.get("breakdown"))) or None
+        unavailable = capture.reason or (trace and (trace.failure or trace.missing.get("breakdown"))) or None
         host = None
-        # Sampling takes steps until its time is over, which several ranks cannot do together.
-        if world().size == 1 and (unseen or (keep and keep.host)):
+        # Sampling ends by time, so that several ranks would not agree on the number of steps.
+        if world().size == 1 and (unavailable or (keep and keep.host)):
             host = host_profile(training, point, keep.run / keep.host if keep and keep.host else Path(scratch, "host"))
     return Profile(
-        bottleneck=bottleneck(point, trace, host, cpu, unseen, step_s),
+        bottleneck=bottleneck(point, trace, host, cpu, unavailable, step_s),
         capture=capture,
         trace=trace,
         host=host,
@@ -79,7 +79,7 @@ def trace_steps(training: Training, point: Point, step_s: float, folder: Path) -
     """Trace a window of training steps; the training run ends after the window."""
     steps = min(MOST_STEPS, max(FEWEST_STEPS, ceil(TRACE_S / step_s)))
     if world().size > 1:
-        steps = STEPS  # all ranks train them together, and each knows the time of its own steps only
+        steps = STEPS  # all ranks train the same number of steps, and a step time differs from rank to rank
     with TraceWindow(folder, str(point.backend), FIRST_STEP, steps) as window:
         train_until(training.fit, window.is_past, window.callback())
     return window.outcome()

@@ -8,6 +8,7 @@ from typing import Any
 
 from accelbench.profiling.benchmark import Training
 from accelbench.profiling.host.steps_cpu import StepsCpu
+from accelbench.profiling.machine.other_processes import open_blocks
 from accelbench.profiling.measure.flop_counts.framework import framework_metrics, with_bytes
 from accelbench.profiling.measure.observer import Observer
 from accelbench.profiling.measure.profiled_steps import KeptFolders, profile_training
@@ -17,7 +18,8 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Profile, Record
 from accelbench.profiling.records.work import Work
-from accelbench.profiling.timing.exchange import see_apart
+from accelbench.profiling.telemetry.noise import stopped
+from accelbench.profiling.timing.exchange import measure_isolated
 from accelbench.profiling.timing.host import PhaseClock
 from accelbench.profiling.timing.steps import measure_training
 from accelbench.profiling.timing.verification import outcome_of
@@ -30,20 +32,33 @@ def train(
     phase: PhaseClock,
     observer: Observer,
     keep: KeptFolders | None,
-    tell: Callable[[dict[str, Any]], None],
+    publish: Callable[[dict[str, Any]], None],
     brief_s: float | None = None,
+    patience_s: float = 0.0,
 ) -> dict[str, Any]:
     """Train, evaluate and verify, then profile additional steps; return the fields of the record.
 
-    `tell` is called with the measured fields before profiling, since a profiler can crash the process. With `brief_s`,
-    the training run may end after that many seconds of steps, and is not profiled; runs of several ranks never end
-    early, since the ranks would not agree on the last step.
+    `publish` is called with the measured fields before profiling, since a profiler can crash the process. With
+    `brief_s`, the training run is not profiled and may end after that many seconds of steps; with several ranks it
+    never ends early, since the ranks would not agree on the last step. If too few blocks of steps are clean, further
+    steps are trained for at most `patience_s`.
     """
-    cpu = StepsCpu()
+    cpu, is_single = StepsCpu(), world().size == 1
     with observer.place, observer:
-        training = measure_training(task, cpu.callback(), seconds=brief_s if world().size == 1 else None)
+        # What disturbs the other ranks, for which the steps of this one wait, is not known here.
+        log = open_blocks(launching=point.device != "cpu") if is_single else None
+        training = measure_training(
+            task, cpu.callback(), seconds=brief_s if is_single else None, log=log, patience_s=patience_s
+        )
     phase.seconds |= training.phases
-    observed = observer.result()
+    timing, shared = training.timing, observer.sampler.shared_times()
+    if point.device != "cpu" and shared:
+        timing = training.without(shared)
+    causes = timing.causes
+    observed = observer.result(by_sample=causes is not None)
+    if causes and not any(causes.stopped_s):
+        telemetry = observed["telemetry"]
+        observed["noise"] += stopped(telemetry, telemetry.counters["wall_s"], 1)
     batch = (task.layout and task.layout.batch) or int(task.work.items or 0)
     work = with_bytes(task.work, task.model, batch)
     metrics = training.metrics | framework_metrics(task.model, work, batch)
@@ -52,17 +67,17 @@ def train(
     fields |= {"work": work, "data": task.data, "qualities": list(task.qualities)}
     fields |= {"metrics": metrics, "curves": training.curves}
     if training.verification.passed:
-        fields["timing"] = training.timing
+        fields["timing"] = timing
     if training.verification.passed and brief_s is None:
-        tell(fields)
+        publish(fields)
         with phase("profile_s"):
-            fields["profile"] = _profile(task, point, fmean(training.timing.samples), cpu.result(), keep)
-            fields["seen"] = see_apart(task)
+            fields["profile"] = _profile(task, point, fmean(timing.used), cpu.result(), keep)
+            fields["seen"] = measure_isolated(task)
     return fields
 
 
 def energy_metrics(energy_j: float | None, steps: int, work: Work) -> dict[str, Metric]:
-    """Return the energy of the device (GPU, or CPU packages) per step and per thousand items."""
+    """Return the energy of the device (GPU or CPU packages) per step and per 1000 items."""
     if energy_j is None:
         return {}
     metrics = {"energy_per_step": Metric(energy_j / steps, "J")}
@@ -77,15 +92,15 @@ def with_scalars(record: Record, readings: Readings, keep: KeptFolders | None) -
         return record
     try:
         write_scalars(keep.run / keep.trace, record_scalars(record, readings), record.started.timestamp())
-    except (OSError, ImportError) as error:  # a full disk, or TensorBoard is not here
+    except (OSError, ImportError) as error:  # a full disk, or TensorBoard is not installed
         missing = [*record.profile.missing, f"scalars for TensorBoard: {error}"]
         return record.model_copy(update={"profile": record.profile.model_copy(update={"missing": missing})})
     return record
 
 
 def _profile(task: Training, point: Point, step_s: float, cpu: CpuTime | None, keep: KeptFolders | None) -> Profile:
-    """Return the profile; a failing profiler loses the profile, never the measurement."""
+    """Return the profile; if a profiler fails, the reason replaces the profile."""
     try:
         return profile_training(task, point, step_s, cpu, keep)
-    except Exception as error:  # noqa: BLE001 - whatever profilers and frameworks raise
+    except Exception as error:  # noqa: BLE001 - any error of profilers and frameworks
         return Profile(bottleneck=Bottleneck(reason=f"profiling failed: {type(error).__name__}: {error}"))

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 LINE_BYTES = 1 << 26
-"""Maximum length of a line in bytes: a record has some 20 bytes for each training step."""
+"""Maximum length of a line in bytes; a record has about 20 bytes for each training step."""
 PIECE_BYTES = 1 << 20
 """Maximum number of bytes of one read."""
 
@@ -69,7 +69,7 @@ class Channel:
         """Send a message; return False if the connection is closed. Raises ValueError for a message over the limit."""
         line = json.dumps(message).encode()
         if len(line) > self.limit:
-            raise ValueError(f"a message of {len(line):,} bytes is longer than the {self.limit:,} that are read")
+            raise ValueError(f"a message of {len(line):,} bytes exceeds the limit of {self.limit:,} bytes")
         try:
             with self._sending:
                 self._socket.sendall(line + b"\n")
@@ -101,9 +101,9 @@ class Channel:
         return None
 
     def close(self) -> None:
-        """Close the connection at both ends, even if another process holds a copy of this end."""
+        """Close the connection in both directions, even if another process has a copy of this socket."""
         self.open = False
-        with suppress(OSError):  # the other end may have closed it
+        with suppress(OSError):  # the peer may have closed it already
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
@@ -137,16 +137,16 @@ class Channel:
             self._unread.append(message)
         elif self.open:
             self.open = False
-            self.fault = f"the other end sent no JSON object of at most {self.limit:,} bytes: {bytes(line[:40])!r}"
+            self.fault = f"invalid message (not a JSON object of at most {self.limit:,} bytes): {bytes(line[:40])!r}"
 
 
 def free_port(host: str) -> int:
-    """Return a free port."""
+    """Return a free TCP port of a host."""
     with socket.socket(family(host)) as trial:
         trial.bind((host, 0))
         return int(trial.getsockname()[1])
 
 
 def family(host: str) -> socket.AddressFamily:
-    """Return the address family of this host."""
+    """Return the address family of a numeric host address."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET

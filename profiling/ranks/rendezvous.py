@@ -5,15 +5,17 @@ the HMAC-SHA256 (RFC 2104) of both, keyed with the secret; the caller verifies i
 covers its sender's role, so that it cannot be reflected, and both nonces, so that it cannot be replayed. The caller's
 proof also covers its hello, the message that identifies it.
 
-A peer that fails to authenticate is dropped with one warning and blocks nobody. Later messages are not encrypted.
+A peer that fails to authenticate is dropped with one warning and blocks no other peer. Messages are not encrypted.
 """
 
 from __future__ import annotations
 
+import errno
 import hmac
 import json
 import logging
 import re
+import resource
 import socket
 from collections.abc import Collection, Generator
 from contextlib import closing, suppress
@@ -29,7 +31,9 @@ FIRST_BYTES, HELLO_BYTES = 1 << 10, 1 << 20
 HANDSHAKE_SECONDS = 5.0
 """Time limit of a handshake in seconds."""
 MAX_PENDING = 64
-"""Maximum number of connections in a handshake; beyond it the oldest is dropped."""
+"""Maximum number of connections in a handshake, in addition to the expected peers; then the oldest is dropped."""
+OTHER_FILES = 256
+"""Number of open files that are reserved for everything but connections."""
 RETRY_SECONDS = 0.1
 """Pause in seconds between two attempts to connect."""
 LOST_SECONDS = 30
@@ -52,15 +56,15 @@ LOG = logging.getLogger(__name__)
 
 
 class UnauthenticatedPeer(ConnectionError):
-    """The peer does not have the secret, or is not accelbench."""
+    """Raised if the peer does not have the secret, or is not accelbench."""
 
 
 class RankRefused(ConnectionError):
-    """The authenticated peer has no place for this rank; the message is the reason."""
+    """Raised if the authenticated listener refuses this rank; the message is the reason."""
 
 
 def derive(secret: str, purpose: str) -> str:
-    """Return a secret derived for this purpose, from which the first cannot be recovered."""
+    """Return a secret derived for a purpose; the original secret cannot be recovered from it."""
     return _hmac(secret, DERIVED, purpose)
 
 
@@ -101,7 +105,7 @@ def gather(listener: socket.socket, ranks: Collection[int], seconds: float, secr
     The hello of each rank is `rank=…`. Raises TimeoutError if not all connect within `seconds`.
     """
     found: dict[int, Channel] = {}
-    with closing(authenticated_peers(listener, secret, monotonic() + seconds)) as coming:
+    with closing(authenticated_peers(listener, secret, monotonic() + seconds, len(ranks))) as coming:
         while len(found) < len(ranks):
             channel, hello = next(coming)
             rank = hello.get("rank")
@@ -115,13 +119,17 @@ def gather(listener: socket.socket, ranks: Collection[int], seconds: float, secr
     return {rank: found[rank] for rank in sorted(found)}
 
 
-def authenticated_peers(listener: socket.socket, secret: str, deadline: float) -> Generator[tuple[Channel, Message]]:
+def authenticated_peers(
+    listener: socket.socket, secret: str, deadline: float, expected: int
+) -> Generator[tuple[Channel, Message]]:
     """Yield the connection and the hello of each authenticated peer, to be accepted or refused.
 
-    Raises TimeoutError at the deadline, a time of `time.monotonic`. Other peers are dropped, with one warning for each
-    host and reason.
+    `expected` is the number of peers that may connect at once. Raises TimeoutError at the deadline, a time of
+    `time.monotonic`, and OSError if this process may not open that many connections. Other peers are dropped, with one
+    warning for each host and reason.
     """
     _require(secret)
+    _allow_connections(expected)
     pending: dict[Channel, _PendingConnection] = {}
     named: set[str] = set()
 
@@ -139,7 +147,8 @@ def authenticated_peers(listener: socket.socket, secret: str, deadline: float) -
         selector.register(listener, EVENT_READ)
         try:
             while (now := monotonic()) < deadline:
-                patience = min([deadline, *(connection.deadline for connection in pending.values())]) - now
+                first = next((connection.deadline for connection in pending.values()), deadline)
+                patience = min(deadline, first) - now
                 for key, _ in selector.select(max(0.0, patience)):
                     if key.fileobj is listener:
                         if (connection := _accepted(listener, secret)) is not None:
@@ -148,25 +157,34 @@ def authenticated_peers(listener: socket.socket, secret: str, deadline: float) -
                     elif (connection := pending.get(key.fileobj)) is not None:  # type: ignore[call-overload]
                         try:
                             hello = connection.receive_hello()
-                        except UnauthenticatedPeer as stranger:
-                            drop(connection, str(stranger))
+                        except UnauthenticatedPeer as error:
+                            drop(connection, str(error))
                             continue
                         if hello is not None:
                             selector.unregister(connection.channel)
                             yield pending.pop(connection.channel).channel, hello
-                late = [connection for connection in pending.values() if connection.deadline <= monotonic()]
-                for connection in late:
-                    drop(connection, f"no handshake within {HANDSHAKE_SECONDS:g} s")
-                while len(pending) > MAX_PENDING:
-                    drop(next(iter(pending.values())), f"more than {MAX_PENDING} pending connections")
+                while pending and (oldest := next(iter(pending.values()))).deadline <= monotonic():
+                    drop(oldest, f"no handshake within {HANDSHAKE_SECONDS:g} s")
+                while len(pending) > MAX_PENDING + expected:
+                    drop(next(iter(pending.values())), f"more than {MAX_PENDING + expected} pending connections")
             raise TimeoutError
         finally:
             for connection in pending.values():
                 connection.channel.close()
 
 
+def _allow_connections(expected: int) -> None:
+    """Raise the soft limit of open files for this number of peers, each with one connection; OSError if impossible."""
+    needed = 2 * expected + MAX_PENDING + OTHER_FILES  # connected peers, and as many pending connections
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        if hard != resource.RLIM_INFINITY and hard < needed:
+            raise OSError(errno.EMFILE, f"{expected} peers need {needed} open files; the limit is {hard} (ulimit -Hn)")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
 def accept(channel: Channel) -> None:
-    """Accept an authenticated peer; from now on longer messages are read from it."""
+    """Accept an authenticated peer, and raise the limit for its messages."""
     channel.limit = LINE_BYTES
     channel.send(welcome=True)
 
@@ -178,7 +196,7 @@ def refuse(channel: Channel, reason: str) -> None:
 
 
 class _PendingConnection:
-    """Connection whose handshake is not complete."""
+    """Connection with an incomplete handshake."""
 
     def __init__(self, end: socket.socket, host: str, secret: str) -> None:
         self.channel = _channel(end)
@@ -205,7 +223,7 @@ class _PendingConnection:
 
 
 def _accepted(listener: socket.socket, secret: str) -> _PendingConnection | None:
-    """Return the next connection; None if it was closed already."""
+    """Return the next connection; None if it is closed already."""
     try:
         end, address = listener.accept()
     except OSError:
@@ -235,7 +253,7 @@ def _request(channel: Channel, secret: str, hello: Message, seconds: float) -> N
     theirs = _nonce(answer)
     _check(str(answer.get("proof")), _proof(secret, LISTENER, own, theirs))
     channel.send(proof=_proof(secret, CALLER, own, theirs, hello), hello=hello)
-    # The listener is authenticated, and may take its time.
+    # The listener is authenticated, so its answer may take longer than a handshake.
     match channel.receive(max(RETRY_SECONDS, deadline - monotonic())):
         case {"welcome": True}:
             channel.limit = LINE_BYTES
@@ -253,7 +271,7 @@ def _nonce(message: Message) -> str:
 
 
 def _proof(secret: str, role: str, caller: str, listener: str, hello: Message | None = None) -> str:
-    """Return the proof of the end with this role."""
+    """Return the proof of the peer with this role."""
     return _hmac(secret, role, caller, listener, json.dumps(hello, sort_keys=True))
 
 
@@ -278,7 +296,7 @@ def _require(secret: str) -> None:
 def _channel(end: socket.socket) -> Channel:
     """Return the channel of a TCP socket, with keep-alive and without Nagle's delay."""
     end.settimeout(None)
-    with suppress(OSError):  # if it is closed already, the first read returns that
+    with suppress(OSError):  # a closed connection is reported by the first read
         end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in OPTIONS.items():
             if (option := getattr(socket, name, None)) is not None:

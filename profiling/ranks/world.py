@@ -1,4 +1,4 @@
-"""World of the ranks that measure a point together: rank and size, addresses, and the progress of this rank.
+"""World of the ranks that measure a point together: rank, size and addresses, and the progress of this rank.
 
 The terms are MPI's. A point measured by a single process has a world of size 1. A worker sets its world with `join`;
 benchmarks read it with `world`.
@@ -22,7 +22,7 @@ class World(Stored):
     """Rank, size and addresses of the processes that measure a point together."""
 
     rank: int = 0
-    """The number of this process among all of them, from 0."""
+    """The number of this process, from 0."""
     size: int = 1
     """The number of processes that measure the point together."""
     local_rank: int = 0
@@ -30,21 +30,21 @@ class World(Stored):
     local_size: int = 1
     """The number of ranks on its host."""
     addresses: list[str] = ["127.0.0.1:0"]
-    """The address of each rank: its host, and a port that was free there, for libraries to meet at."""
+    """The address of each rank: its host, and a free port for the rendezvous of libraries."""
 
     secret: str = Field(default="", repr=False)
-    """The secret of these processes, by which they tell each other from strangers; it is no part of any record."""
+    """The shared secret that authenticates the ranks; it is never stored in a record."""
     trusted: bool = False
     """Whether the user trusts everyone who can reach this host's ports."""
 
     @property
     def host(self) -> str:
-        """Return this rank's own address, as the others reach it."""
+        """Return the address at which the other ranks reach this rank."""
         return Address.parse(self.addresses[self.rank]).host
 
     @property
     def interface(self) -> str | None:
-        """Return the network interface with this rank's address: gloo and NCCL else take that of the host's name."""
+        """Return the network interface with this rank's address; gloo and NCCL default to the host name's interface."""
         import psutil
 
         for name, addresses in psutil.net_if_addrs().items():
@@ -59,25 +59,25 @@ class RankProgress:
 
     stage: Stage = "prepare"
     steps: int = 0
-    """The number of steps that were begun."""
+    """The number of started steps."""
     seconds: dict[Stage, float] = field(default_factory=lambda: {"prepare": 0.0, "input": 0.0, "step": 0.0})
-    """The seconds spent in each stage, as far as they are over."""
+    """The seconds spent in each stage, without the current one."""
     since: float = field(default_factory=perf_counter)
 
     def at(self, stage: Stage) -> None:
-        """Enter this stage; to enter `step` is to begin the next step."""
+        """Enter a stage; entering `step` starts the next step."""
         now = perf_counter()
         self.seconds[self.stage] += now - self.since
         self.stage, self.since = stage, now
         self.steps += stage == "step"
 
 
-DOING = RankProgress()
+PROGRESS = RankProgress()
 _WORLD = [World()]
 
 
 def world() -> World:
-    """Return the world of this process; one of size 1 unless it joined another."""
+    """Return the world of this process; its size is 1 unless `join` was called."""
     return _WORLD[0]
 
 

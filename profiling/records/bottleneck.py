@@ -20,47 +20,47 @@ Bound = Literal[
 
 
 class CpuTime(Stored):
-    """The time that the kernel gave to the process's threads, and kept from them, during the steady steps."""
+    """CPU time of the process's threads during the steady steps: running, waiting, throttled."""
 
     wall_s: float
-    """The seconds that passed."""
+    """The wall time in seconds."""
     run_s: float
-    """The seconds that the threads ran, summed over the threads."""
+    """The running time in seconds, summed over the threads."""
     wait_s: float
-    """The seconds that threads were ready to run while no CPU was free, summed over the threads."""
+    """The run-queue wait (runnable, but no CPU free) in seconds, summed over the threads."""
     longest_wait_s: float
-    """The same seconds of the one thread that waited the longest."""
+    """The run-queue wait of the thread that waited the longest, in seconds."""
     throttled_s: float | None = None
-    """The seconds that the CPU quota stopped the process's control group, summed over the CPUs; null without a quota.
+    """The seconds that the CPU quota throttled the control group, summed over the CPUs; null without a quota.
 
-    Of groups that lie in each other it is the one that was stopped the longest.
+    With nested control groups, the value of the group that was throttled the longest.
     """
 
     @property
     def waited(self) -> float:
-        """Return the share of the time that threads wanted a CPU in which they waited for one, the quota's left out."""
+        """Return wait ÷ (wait + run) of the threads, without the wait caused by the quota."""
         wait_s = self.contended_s
         return wait_s / (wait_s + self.run_s) if wait_s > 0 else 0.0
 
     @property
     def contended_s(self) -> float:
-        """Return the seconds that threads waited, less those in which the quota stopped them."""
+        """Return the run-queue wait in seconds, less the throttled time."""
         return max(0.0, self.wait_s - (self.throttled_s or 0.0))
 
     @property
     def contended(self) -> float:
-        """Return the most of the time that passed, as a share, in which a step can have waited for a CPU.
+        """Return an upper bound of the share of the wall time that steps waited for a CPU.
 
-        That is the time of the thread that waited the longest: several that waited at once cost a step no more.
+        It is the wait of the thread that waited the longest: threads that wait at the same time delay a step once.
         """
         return min(1.0, self.contended_s / self.wall_s, self.longest_wait_s / self.wall_s) if self.wall_s > 0 else 0.0
 
     @property
     def stopped(self) -> float | None:
-        """Return the share of the time in which the CPU quota stopped the process; None without a quota.
+        """Return the share of the time in which the CPU quota throttled the process; None without a quota.
 
-        The kernel adds up the time over the CPUs, so that it may exceed the time that passed: it is taken as a share of
-        the CPU time that the threads wanted, and for no more than the time that passed.
+        The kernel sums the throttled time over the CPUs, so it may exceed the wall time. The share is therefore the
+        smaller of throttled ÷ wall time and throttled ÷ (throttled + run) time.
         """
         if self.throttled_s is None or self.wall_s <= 0:
             return None
@@ -69,35 +69,35 @@ class CpuTime(Stored):
 
 
 class Bottleneck(Stored):
-    """The verdict on what a training is bound by, and the evidence."""
+    """The bottleneck of a training run, and the evidence for it."""
 
     bound: Bound | None = None
-    """The resource or limit that sets the speed of the training; null where it is unknown."""
+    """The resource or limit that determines the training speed; null if unknown."""
     beside: list[Bound] = []
-    """The bounds of causes that are not told from the largest: they take nearly as much time, the larger first."""
+    """Further bounds, the larger first: their shares are not significantly smaller than the largest."""
     reason: str | None = None
     """The reason why `bound` is unknown."""
     shares: dict[Cause, float] = {}
     """The share of the mean step that each cause takes, 0 to 1; the shares add up to 1."""
     intervals: dict[Cause, tuple[float, float]] = {}
-    """The 95 % interval of each cause's share over the steps that were seen; empty where single steps were not."""
+    """The 95 % interval of each cause's share over the observed steps; empty without times of single steps."""
     cpu: CpuTime | None = None
-    """The CPU time that the steady steps got and waited for; null where the kernel does not tell."""
+    """The CPU time of the steady steps; null where the kernel does not provide it."""
     shares_text: str | None = None
-    """The source of the shares, and the shares that it showed, in words."""
+    """The shares and their source, as text."""
     kernels_text: str | None = None
-    """The reason why the device's share counts as dispatch, where its kernels are tiny."""
+    """The reason why the device's share counts as dispatch, if its kernels are tiny."""
     contention_text: str | None = None
-    """The sentence on how long threads waited for a CPU, where that counts as contention."""
+    """The run-queue wait as text, if it counts as contention."""
     quota_text: str | None = None
-    """The sentence on how long the CPU quota stopped the process, where it did."""
+    """The throttling by the CPU quota as text, if there was any."""
     apart_text: str | None = None
-    """The sentence that the steps that were looked at are not like those measured, where they are not."""
+    """A warning that the profiled steps differ from the measured ones, if they do."""
     help: str | None = None
-    """The advice on what would make the training faster."""
+    """Advice on how to speed up the training."""
 
     @property
     def evidence(self) -> list[str]:
-        """Return the sentences that the verdict rests on."""
+        """Return the texts that support the verdict."""
         texts = (self.shares_text, self.kernels_text, self.contention_text, self.quota_text, self.apart_text)
         return [text for text in texts if text]

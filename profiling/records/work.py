@@ -1,4 +1,4 @@
-"""Work of one execution, its reported metric, and the resource that bounds that metric."""
+"""Work of one execution, its reported metric, and the resource that bounds the metric."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-Figure = Literal["flops", "bytes", "items", "time"]
+MainMetric = Literal["flops", "bytes", "items", "time"]
 Bounded = Literal["flops", "bytes"]
-"""The figures that hardware bounds: the rates of arithmetic and of memory traffic."""
+"""The metrics that hardware bounds: the rates of arithmetic and of memory traffic."""
 Resource = Literal["arithmetic", "memory"]
 Cores = Literal["one", "all"]
-FIGURE: Mapping[Resource, Bounded] = {"arithmetic": "flops", "memory": "bytes"}
-"""The figure that each resource bounds."""
+BOUNDED_METRIC: Mapping[Resource, Bounded] = {"arithmetic": "flops", "memory": "bytes"}
+"""The metric that each resource bounds."""
 UNITS: Mapping[str, str] = {"flops": "FLOP/s", "bytes": "B/s", "time": "s"}
-"""The unit of each figure's rate; a rate of items has their own name in it: images/s."""
+"""The unit of each metric; the unit of an item rate contains the item's name: images/s."""
 
-SHARED_CORES = "the processes of a point share the cores of their hosts in ways that are not known"
-"""The reason why nothing bounds the sum of several processes on CPUs."""
+SHARED_CORES = "several processes share the CPU cores of their hosts in an unknown way"
+"""The reason why a rate of several processes on CPUs has no bound."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """The work that one execution must do; each number is derived beside the code that does it."""
+    """Work of one execution, derived from the algorithm."""
 
     flops: float | None = None
-    """The floating-point operations, or the integer operations of integer arithmetic; null where none are counted."""
+    """The number of floating-point operations (integer operations of integer arithmetic); null if not counted."""
     bytes: float | None = None
-    """The bytes that must move to and from memory, or between processes; null where none are counted."""
+    """The bytes transferred to and from memory, or between processes; null if not counted."""
     items: float | None = None
-    """The number of items that are worked on; null where none are counted."""
+    """The number of processed items; null if not counted."""
     item: str = "items"
-    """The plural name of one item: images, nodes, launches."""
+    """The plural name of the items: images, nodes, launches."""
     unit_kind: Literal["plain", "tensor"] | None = None
-    """The hardware unit that the arithmetic is confined to, whose peak bounds it; None: the best one for the dtype."""
+    """The hardware unit of the arithmetic, whose peak is the bound; null for the dtype's fastest unit."""
     all_reduced: float | None = None
-    """The bytes of each process that were added up over all processes, by an engine that also trains models."""
+    """The bytes per process of an all-reduce by an engine that also trains models."""
 
     def __post_init__(self) -> None:
         for name in ("flops", "bytes", "items", "all_reduced"):
@@ -44,25 +44,25 @@ class Work:
             if amount is not None and not 0 <= amount < inf:
                 raise ValueError(f"Work({name}={amount}): must be a finite number of at least 0")
 
-    def amount(self, figure: Figure) -> float | None:
-        """Return the flops, bytes or items of one execution; 1 for a figure of time."""
-        return {"flops": self.flops, "bytes": self.bytes, "items": self.items, "time": 1.0}[figure]
+    def amount(self, metric: MainMetric) -> float | None:
+        """Return the flops, bytes or items of one execution; 1 for `time`."""
+        return {"flops": self.flops, "bytes": self.bytes, "items": self.items, "time": 1.0}[metric]
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The resource of the device that bounds a rate, so that the rate is a share of it."""
+    """Resource of the device that bounds a rate."""
 
     resource: Resource | None = None
-    """The resource that bounds the rate; null where nothing known does."""
+    """The resource that bounds the rate; null if no known resource does."""
     reason: str | None = None
-    """The reason why nothing known bounds the rate."""
+    """The reason why no known resource bounds the rate."""
     dtype: str | None = None
-    """The type that the arithmetic is done in; null where no arithmetic is the bound."""
+    """The dtype of the arithmetic; null if arithmetic is not the bound."""
     cores: Cores = "all"
-    """Whether one core works or the whole device."""
+    """Whether one core is used or the whole device."""
 
     @property
-    def figure(self) -> Bounded | None:
-        """Return the figure that the resource bounds; None where none does."""
-        return FIGURE[self.resource] if self.resource else None
+    def metric(self) -> Bounded | None:
+        """Return the metric that the resource bounds; None without such a resource."""
+        return BOUNDED_METRIC[self.resource] if self.resource else None

@@ -1,1 +1,1 @@
-"""Telemetry of the machine during a measurement: sensors, counters, and the noise that they show."""
+"""Telemetry during a measurement: sensors, kernel counters, and noise flags."""

@@ -1,78 +1,96 @@
-"""Noise of a measurement: sentences on each disturbance in its telemetry above a threshold."""
+"""Noise flags of a measurement: disturbances in its telemetry above a threshold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from accelbench.profiling.devices import device_kind
-from accelbench.profiling.records.telemetry import Telemetry
+from accelbench.profiling.records.telemetry import POWER_LIMIT, Telemetry
 from accelbench.profiling.records.timing import Timing
 
-# A clock that was held down in fewer samples than this changes the median little.
+# Throttling in fewer samples hardly changes the median.
 CARD_THROTTLED_SHARE = 0.1
-# A clock that fell by less shifts a figure by less than what is told apart between two machines.
+# A smaller decrease of the clock changes a result by less than the resolution of comparisons.
 CLOCK_FALL = 0.03
-# A hypervisor's own housekeeping stays below this; a neighbour that takes more is as large as what we resolve.
+# The hypervisor's own overhead is smaller; steal above it is as large as the differences that are compared.
 STEAL_SHARE = 0.01
-# What others use is harmless while there are free CPUs, but a parallel loop waits for its slowest thread: up to
-# this share of the machine, and never more than half a CPU.
+# Tolerated CPU use of other processes: this share of the CPUs, at most half a CPU. A parallel loop waits for its
+# slowest thread, even if other CPUs are free.
 OTHERS_SHARE, OTHERS_CPUS = 0.05, 0.5
-# A quota that ran out once in a hundred periods shifts a tail, not the median.
+# A quota that runs out in one of a hundred periods changes the tail of the distribution, not the median.
 QUOTA_SHARE = 0.01
-# Threads always wait some microseconds to be put on a CPU; this much means that there are more of them than CPUs.
+# Scheduling always takes some microseconds; a larger share means more runnable threads than CPUs.
 WAIT_SHARE = 0.05
-# Beside others that take less than this share of what it takes, threads wait for each other: a framework has more of
-# them than a small machine has CPUs, which is its way to work there and comes out the same every time.
+# If other processes use less CPU time than this share of the own time, the threads wait for each other: a framework
+# has more threads than a small machine has CPUs. This is reproducible and not noise.
 CROWDING_SHARE = 0.1
-# Below these a daemon's page may have been read; above, the measured code itself waited for the disk.
+# Two clocks read in succession differ by less if the machine was not suspended.
+SUSPENDED_S = 0.1
+# Below these thresholds the reads may be a daemon's; above, the measured code itself waited for the disk.
 SWAPPED_BYTES = 1 << 20
 MAJOR_FAULTS_PER_S = 10.0
 
 
 def noise_flags(
-    telemetry: Telemetry, elapsed_s: float, logical_cpus: int, kept_to_cpus: int | None = None, ranks_here: int = 1
+    telemetry: Telemetry,
+    elapsed_s: float,
+    logical_cpus: int,
+    kept_to_cpus: int | None = None,
+    ranks_here: int = 1,
+    by_sample: bool = False,
 ) -> list[str]:
-    """Return the disturbances of a measurement, each a sentence with its value; empty if none was observed.
+    """Return the noise flags of a measurement, each a sentence with its value; empty if there was no noise.
 
-    `elapsed_s` is its duration and `logical_cpus` the number of CPUs of the machine. `kept_to_cpus` is the number of
-    CPUs that the point was limited to, and that the telemetry covers: waiting of its own threads is then no
-    disturbance. For several ranks on all CPUs (`ranks_here`), the CPU time of the other ranks is no disturbance.
+    `elapsed_s` is the duration and `logical_cpus` the number of CPUs of the machine. `kept_to_cpus` is the number of
+    CPUs to which the point was limited and which the telemetry covers: waiting of its own threads is then not noise.
+    If several ranks (`ranks_here`) use all CPUs, the CPU time of the other ranks is not noise. With `by_sample`, the
+    samples were chosen by their causes, which are then not noise.
     """
     if elapsed_s <= 0:
         return []
-    meant = {threads_waited} if kept_to_cpus is not None else set()
+    ignored = {threads_waited} if kept_to_cpus is not None else set()
     if ranks_here > 1 and kept_to_cpus == logical_cpus:
-        meant |= {others_ran}
-    finders = [find for find in FINDERS if find not in meant]
+        ignored |= {others_ran}
+    if by_sample:
+        ignored |= {stolen, others_ran, quota_ran_out, threads_waited, stopped}
+    finders = [find for find in FINDERS if find not in ignored]
     return [flag for find in finders for flag in find(telemetry, elapsed_s, kept_to_cpus or logical_cpus)]
 
 
 def crowded_out(telemetry: Telemetry) -> float:
-    """Return the share of runnable time in which the threads waited for a CPU; 0 if no other process was running.
+    """Return the share of runnable time in which threads waited for a CPU; 0 if hardly any other process ran.
 
     Above about 0.2, the time of a short execution is a whole number of the scheduler's time slices.
     """
     counters = telemetry.counters
     waited, own = counters.get("process.run_queue_wait_s", 0.0), counters.get("cpu.own_s", 0.0)
-    return 0.0 if own <= 0 or _alone(telemetry) else waited / (waited + own)
+    return 0.0 if own <= 0 or _without_others(telemetry) else waited / (waited + own)
+
+
+def waits_for_itself(telemetry: Telemetry) -> bool:
+    """Return whether threads waited for a CPU because of each other: there are more of them than CPUs.
+
+    Such waiting is part of the execution and disturbs no sample.
+    """
+    return _without_others(telemetry)
 
 
 def clock_flags(timing: Timing) -> list[str]:
-    """Return a sentence if the SM clock fell during the samples, else an empty list."""
+    """Return a noise flag if the SM clock decreased during the samples, else an empty list."""
     if timing.sm_clock_first_last is None:
         return []
     first, last = timing.sm_clock_first_last
     if last >= (1 - CLOCK_FALL) * first:
         return []
-    early = f"; the {timing.discarded} slowest-clocked were discarded, so that the earlier, faster ones decide"
-    return [f"the SM clock fell from {first:.0f} to {last:.0f} MHz over the samples{early if timing.discarded else ''}"]
+    return [f"the SM clock decreased from {first:.0f} to {last:.0f} MHz over the samples"]
 
 
 def card_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    """Yield the reasons except the power limit, at which the clock settles; `clock_flags` finds one that decreases."""
     for name, seconds in telemetry.counters.items():
         device, _, reason = name.partition(".throttled_s.")
         share = min(1.0, seconds / elapsed_s)
-        if reason and share >= CARD_THROTTLED_SHARE:
+        if reason and reason != POWER_LIMIT and share >= CARD_THROTTLED_SHARE:
             yield f"{device_kind(device).title} throttled for {share:.0%} of the time: {reason}"
 
 
@@ -81,13 +99,13 @@ def card_shared(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[s
         device, shows_processes, number = name.partition(".processes")
         if shows_processes and processes.median > 1:
             card = device_kind(device).title + number.replace(".", " ")
-            yield f"{card} shared: {processes.median:.0f} processes held a context on it"
+            yield f"{card} shared by {processes.median:.0f} processes"
 
 
 def cpu_throttled(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     times = telemetry.counters.get("cpu.thermal_throttles", 0)
     if times > 0:
-        yield f"CPU throttled by its temperature {times:.0f} times"
+        yield f"CPU throttled {times:.0f} times because of its temperature"
 
 
 def stolen(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
@@ -98,12 +116,17 @@ def stolen(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
 
 def others_ran(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     used = telemetry.counters.get("cpu.other_s", 0.0) / elapsed_s
-    if used > min(OTHERS_SHARE * cpus, OTHERS_CPUS):
+    if exceeds_tolerance(used, cpus):
         yield f"other processes used {used:.1f} of {cpus} CPU{'s' * (cpus > 1)}"
 
 
+def exceeds_tolerance(used: float, cpus: int) -> bool:
+    """Return whether other processes that use this number of CPUs make a measurement noisy."""
+    return used > min(OTHERS_SHARE * cpus, OTHERS_CPUS)
+
+
 def quota_ran_out(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
-    # The kernel adds up the time stopped on every CPU, so that it can exceed the time that passed.
+    # The kernel sums the throttled time over the CPUs, so it can exceed the elapsed time.
     seconds = telemetry.counters.get("cgroup.throttled_s", 0.0)
     if seconds >= QUOTA_SHARE * elapsed_s:
         yield f"CPU quota throttled the process for {seconds:.1f} s (over all CPUs)"
@@ -111,15 +134,22 @@ def quota_ran_out(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator
 
 def threads_waited(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
     waited = telemetry.counters.get("process.run_queue_wait_s", 0.0)
-    wanted = waited + telemetry.counters.get("cpu.own_s", 0.0)
-    if wanted > 0 and waited >= WAIT_SHARE * max(wanted, elapsed_s) and not _alone(telemetry):
-        yield f"threads waited {waited:.1f} s for a free CPU, {waited / wanted:.0%} of the time they wanted one"
+    runnable = waited + telemetry.counters.get("cpu.own_s", 0.0)
+    if runnable > 0 and waited >= WAIT_SHARE * max(runnable, elapsed_s) and not _without_others(telemetry):
+        yield f"threads waited {waited:.1f} s for a free CPU, {waited / runnable:.0%} of their runnable time"
 
 
-def _alone(telemetry: Telemetry) -> bool:
+def _without_others(telemetry: Telemetry) -> bool:
     """Return whether hardly any other process ran; False if unknown."""
     other, own = telemetry.counters.get("cpu.other_s"), telemetry.counters.get("cpu.own_s", 0.0)
     return other is not None and other < CROWDING_SHARE * own
+
+
+def stopped(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
+    if seconds := telemetry.counters.get("process.stopped_s", 0.0):
+        yield f"the process was stopped for about {seconds:.1f} s"
+    if (seconds := telemetry.counters.get("machine.suspended_s", 0.0)) >= SUSPENDED_S:
+        yield f"the machine was suspended for {seconds:.1f} s"
 
 
 def disk_read(telemetry: Telemetry, elapsed_s: float, cpus: int) -> Iterator[str]:
@@ -139,5 +169,6 @@ FINDERS: tuple[Callable[[Telemetry, float, int], Iterator[str]], ...] = (
     others_ran,
     quota_ran_out,
     threads_waited,
+    stopped,
     disk_read,
 )

@@ -1,4 +1,4 @@
-"""`TelemetrySampler`: samples the sensors in a process of its own, and reads counters at both ends."""
+"""`TelemetrySampler`: sensors, sampled in a separate process, and counters before and after a measurement."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from accelbench.profiling import PROJECT
+from accelbench.profiling.child import child_environment
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.environment.cpu import collect_affinity
 from accelbench.profiling.ranks.channel import Channel
@@ -24,17 +25,17 @@ from accelbench.profiling.records.telemetry import Gauge, Reading, Telemetry
 from accelbench.profiling.telemetry.sensors import SensorReadings, SensorRequest
 from accelbench.profiling.telemetry.totals import Totals, difference, read_cpu_time, read_totals
 
-MOST_POINTS = 500  # the points of a sensor over time: more than a chart is wide
-READY_S = 30.0  # a driver that is not kept loaded takes seconds to answer for eight cards
+MAX_POINTS = 500  # points of a time series, for charts
+READY_S = 30.0  # without persistence mode, the driver takes seconds to initialise eight cards
 ANSWER_S = 10.0
 
 
 class TelemetrySampler:
-    """Samples telemetry during its `with` block; `result()` returns it afterwards.
+    """Telemetry during a `with` block; call `result()` afterwards.
 
-    The constructor starts the sensor process, so that it is ready when the block begins; `close` ends it if no block
+    The constructor starts the sensor process, so that it is ready when the block starts; `close` ends it if no block
     was entered. Any sensor may be missing. `cards` is the number of visible cards that the measured process uses,
-    `cpus` are the CPUs that it is limited to (None: all), and `place` those of the sensor process (None: not changed).
+    `cpus` are the CPUs to which it is limited (None: all), and `place` those of the sensor process (None: unchanged).
     """
 
     def __init__(
@@ -73,15 +74,17 @@ class TelemetrySampler:
         self._readings = self._sensors.end()
 
     def close(self) -> None:
-        """End the process that reads the sensors, if it has not ended."""
+        """End the sensor process if it is still running."""
         self._sensors.close()
 
     def result(self) -> Telemetry:
-        """Return the telemetry of the block, after the block."""
+        """Return the telemetry of the block; call it after the block."""
         elapsed = self._end.wall_s - self._begin.wall_s
         counters = {"wall_s": elapsed} | difference(self._begin, self._end)
         if self._readings.energy_j is not None:
             counters[f"{self._device}.energy_j"] = self._readings.energy_j
+        if self._readings.stopped_s:
+            counters["process.stopped_s"] = self._readings.stopped_s
         throttled = [reason for reasons in self._readings.throttled for reason in reasons]
         for reason in sorted(set(throttled)):
             share = throttled.count(reason) / len(self._readings.throttled)
@@ -94,13 +97,30 @@ class TelemetrySampler:
             missing=self._readings.missing,
         )
 
+    def shared_times(self) -> list[tuple[float, float]]:
+        """Return the times in which another process used a card, after the block: begin and end by `perf_counter`.
+
+        Each reading counts for the time from the reading before it to the one after it. Where the use by others is
+        unknown, the number of processes on the card decides, which may be idle.
+        """
+        by_others, processes = f"{self._device}.utilization_by_others", f"{self._device}.processes"
+        when, found = self._readings.when, list[tuple[float, float]]()
+        for place, readings in enumerate(self._readings.samples):
+            used = [value > 0 for name, value, _ in readings if name.startswith(by_others)]
+            several = [value > 1 for name, value, _ in readings if name.startswith(processes)]
+            if any(used or several):
+                begin = when[place - 1] if place else self._begin.wall_s
+                end = when[place + 1] if place + 1 < len(when) else self._end.wall_s
+                found.append((begin, end))
+        return found
+
     def series(self, since: float) -> dict[str, list[tuple[float, float]]]:
         """Return the time series of each sensor, after the block: seconds since `since` (a `perf_counter` time), value.
 
-        CPU loads are averaged over the CPUs. Of more than `MOST_POINTS` readings, every n-th is returned.
+        CPU loads are averaged over the CPUs. Of more than `MAX_POINTS` readings, every n-th is returned.
         """
         found: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        every = ceil(len(self._readings.samples) / MOST_POINTS) or 1
+        every = ceil(len(self._readings.samples) / MAX_POINTS) or 1
         for when, readings in list(zip(self._readings.when, self._readings.samples, strict=True))[::every]:
             values = {name: value for name, value, _ in readings}
             loads = [values.pop(name) for name in list(values) if name.startswith("cpu.load.")]
@@ -118,32 +138,32 @@ class TelemetrySampler:
 class SensorProcess:
     """Client of the sensor process (`accelbench.profiling.telemetry.sensors`).
 
-    A failure of that process loses the sensor readings, never the measurement.
+    If that process fails, its readings are lost, but not the measurement.
     """
 
     def __init__(self, request: SensorRequest) -> None:
         path = [entry for entry in sys.path if entry] + [str(PROJECT)]
-        own_end, its_end = socket.socketpair()
+        own_end, child_end = socket.socketpair()
         self._channel = Channel(own_end)
         self._failure: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        # Without `site`, and with the path of this process, it starts in half the time.
+        # Without `site`, and with this process's path, the child starts in half the time.
         command = [sys.executable, "-S", "-P", "-m", "accelbench.profiling.telemetry.sensors"]
-        with its_end:
+        with child_end:
             try:
                 self._process = subprocess.Popen(
-                    [*command, str(its_end.fileno()), json.dumps(asdict(request))],
+                    [*command, str(child_end.fileno()), json.dumps(asdict(request))],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
-                    pass_fds=[its_end.fileno()],
-                    env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
+                    pass_fds=[child_end.fileno()],
+                    env=child_environment(PYTHONPATH=os.pathsep.join(path)),
                 )
             except OSError as error:  # out of processes or memory
-                self._failure = f"the process that reads them cannot be started: {error}"
+                self._failure = f"the sensor process cannot be started: {error}"
 
     def begin(self) -> None:
-        """Start sampling, after the process has finished its start-up."""
+        """Wait until the process is ready, then start sampling."""
         self._answer("ready", READY_S)
         self.send("begin")
         self._answer("begun", ANSWER_S)
@@ -170,12 +190,12 @@ class SensorProcess:
             self._process.stderr.close()
 
     def _answer(self, name: str, seconds: float) -> Any:
-        """Return the content of the next message of that name; None after a time-out or an earlier failure."""
+        """Return the content of the next message with this name; None after a timeout or an earlier failure."""
         if self._failure is not None:
             return None
         found = self._channel.answer(name, seconds)
         if found is None:
-            timed_out = f"the process that reads them did not answer within {seconds:g} s"
+            timed_out = f"the sensor process did not respond within {seconds:g} s"
             self._failure = timed_out if self._channel.open else self._exit_reason()
         return found
 
@@ -185,13 +205,13 @@ class SensorProcess:
         try:
             _, stderr = self._process.communicate(timeout=ANSWER_S)
         except subprocess.TimeoutExpired:
-            return "the process that reads them closed its channel"
+            return "the sensor process closed its channel"
         lines = stderr.decode(errors="replace").strip().splitlines() or [f"exit status {self._process.returncode}"]
-        return f"the process that reads them ended: {lines[-1]}"
+        return f"the sensor process ended: {lines[-1]}"
 
 
 def summarize(samples: Sequence[Sequence[Reading]]) -> dict[str, Gauge]:
-    """Return the smallest, median and largest value of each sensor."""
+    """Return minimum, median and maximum of each sensor."""
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     for sample in samples:
         for name, value, unit in sample:

@@ -1,7 +1,7 @@
 """Sensor process: samples the machine's sensors during a measurement.
 
-It is a process of its own because NVBench holds Python's global interpreter lock during the whole measurement, so that
-a thread of the measured process could not sample.
+It is a separate process because NVBench holds the GIL during the whole measurement, so a thread of the measured process
+could not sample.
 
 `python -m accelbench.profiling.telemetry.sensors FD REQUEST` (a `SensorRequest` in JSON) communicates through a
 `Channel` at that file descriptor: it sends `ready` when it can begin, `begun` after the command `begin`, and
@@ -20,20 +20,23 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 
+from accelbench.profiling.machine.cpu_times import load_between, read_cpu_times
 from accelbench.profiling.ranks.channel import Channel
 
 if TYPE_CHECKING:
     from accelbench.profiling.devices import CardSensors
     from accelbench.profiling.records.telemetry import Reading
 
-FIRST_S = 0.1  # so that a short measurement has a sample too, taken when the clocks have left their idle state
+FIRST_S = 0.1  # time of the first sample: clocks have left their idle state, and short measurements have a sample
 TICK_S = 0.01  # /proc/stat counts in ticks of 1/100 s on nearly every kernel
-MIN_LOAD_TICKS = 10  # a load from fewer ticks would be wrong by more than a tenth
-ORPHAN_S = 1.0  # seconds between checks for the parent: a child of a dead parent may hold the channel open
+MIN_LOAD_TICKS = 10  # fewer ticks give a rounding error of more than 10 %
+# A later sample, with less CPU time of the measured process in between, shows that both processes were stopped.
+GAP_S, GAP_CPU_SHARE = 1.0, 0.05
+ORPHAN_S = 1.0  # seconds between checks for the parent: the channel may stay open after its death
 
 
 @dataclass(frozen=True)
@@ -43,15 +46,15 @@ class SensorRequest:
     pid: int
     """The PID of the measured process, which is the parent."""
     interval_s: float
-    """The seconds between two samples."""
+    """Seconds between two samples."""
     cpus: list[int] | None = None
-    """The CPUs whose load is read; None for all."""
+    """CPUs with recorded load; None for all."""
     device: str = "cpu"
-    """The kind of the device that is measured."""
+    """Kind of the measured device."""
     cards: list[str] = field(default_factory=list)
-    """The addresses of the device's cards, if it has any with sensors."""
+    """Addresses of the device's cards with sensors."""
     place: list[int] | None = None
-    """The CPUs that this program may run on; None leaves it where it was started."""
+    """CPUs of the sensor process; None for no change."""
 
 
 @dataclass
@@ -59,19 +62,21 @@ class SensorReadings:
     """The sensor readings between `begin` and `end`."""
 
     when: list[float] = field(default_factory=list)
-    """The time of each sample by `perf_counter`, a clock that all processes of a machine share."""
+    """Time of each sample by `perf_counter`, which is common to all processes of a machine."""
     samples: list[list[Reading]] = field(default_factory=list)
     throttled: list[list[str]] = field(default_factory=list)
-    """The reasons that held the clock of any card down, for each sample."""
+    """Throttle reasons of all cards, for each sample."""
+    stopped_s: float = 0.0
+    """Seconds in which the measured process was stopped, by a signal or together with the machine."""
     energy_j: float | None = None
-    """The energy of all cards in joules; None if a card has no energy counter."""
+    """Energy of all cards in joules; None if a card has no energy counter."""
     missing: list[str] = field(default_factory=list)
-    """The sensors that could not be read, with the reasons."""
+    """Unreadable sensors, with the reasons."""
 
 
 def main() -> None:
     """Sample until the command `end`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the measured process, which ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the measured process handles Ctrl-C and ends this process
     channel, request = Channel(socket.socket(fileno=int(sys.argv[1]))), SensorRequest(**json.loads(sys.argv[2]))
     _move(request.place)
     sensors = Sensors(request)
@@ -89,7 +94,7 @@ def main() -> None:
 
 
 def _move(place: Sequence[int] | None) -> None:
-    """Run on these CPUs; a control group may forbid them all, and then the CPUs are not changed."""
+    """Set the CPU affinity; a failure, as of a control group without these CPUs, is ignored."""
     if place and hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, place)
@@ -109,18 +114,28 @@ def _command(channel: Channel, request: SensorRequest, due: float | None) -> str
 class Sensors:
     """The open sensors."""
 
-    def __init__(self, watch: SensorRequest) -> None:
-        self._process = psutil.Process(watch.pid)
-        self._loads = CpuLoads(watch.cpus)
+    def __init__(self, request: SensorRequest) -> None:
+        self._process = psutil.Process(request.pid)
+        self._loads = CpuLoads(request.cpus)
         self._readings = SensorReadings()
-        self._cards = _open_cards(watch, self._readings.missing) if watch.cards else None
+        self._interval_s = request.interval_s
+        self._cards = _open_cards(request, self._readings.missing) if request.cards else None
 
     def begin(self) -> None:
         self._begin_energy_j = self._cards.energy() if self._cards else None
         self._loads.read()
+        self._sampled, self._ran = perf_counter(), sum(self._process.cpu_times()[:2])
 
     def sample(self) -> None:
-        self._readings.when.append(perf_counter())
+        now, process = perf_counter(), self._process
+        with process.oneshot():
+            ran, is_stopped = sum(process.cpu_times()[:2]), process.status() == psutil.STATUS_STOPPED
+        passed = now - self._sampled
+        # A gap in which the process had no CPU time either is one of both processes.
+        if is_stopped or (passed > self._interval_s + GAP_S and ran - self._ran < GAP_CPU_SHARE * passed):
+            self._readings.stopped_s += passed
+        self._sampled, self._ran = now, ran
+        self._readings.when.append(now)
         readings: list[Reading] = [("process.rss", float(self._process.memory_info().rss), "B"), *self._loads.read()]
         self._readings.samples.append(readings + (self._cards.read() if self._cards else []))
         self._readings.throttled.append(self._cards.throttle_reasons() if self._cards else [])
@@ -128,48 +143,40 @@ class Sensors:
     def end(self) -> SensorReadings:
         energy_j = self._cards.energy() if self._cards else None
         if energy_j is not None and self._begin_energy_j is not None:
-            self._readings.energy_j = energy_j - self._begin_energy_j
+            if energy_j >= self._begin_energy_j:
+                self._readings.energy_j = energy_j - self._begin_energy_j
+            else:
+                self._readings.missing.append("the GPUs' energy: the counter decreased")
         if not self._readings.samples:
             self.sample()
         return self._readings
 
 
-def _open_cards(watch: SensorRequest, missing: list[str]) -> CardSensors | None:
-    from accelbench.profiling.devices import device_kind  # a machine without cards is not kept waiting for it
+def _open_cards(request: SensorRequest, missing: list[str]) -> CardSensors | None:
+    from accelbench.profiling.devices import device_kind  # slow; not needed without cards
 
-    return device_kind(watch.device).open_sensors(watch.cards, missing)
+    return device_kind(request.device).open_sensors(request.cards, missing)
 
 
 class CpuLoads:
-    """The load of each of these CPUs since the last reading; None for all of them."""
+    """Load of each of the given CPUs (None: all) since the last reading."""
 
     def __init__(self, cpus: Sequence[int] | None = None) -> None:
         self._cpus = cpus
-        self._previous, self._when = psutil.cpu_times(percpu=True), perf_counter()
+        self._previous, self._when = read_cpu_times(), perf_counter()
 
     def read(self) -> list[Reading]:
-        """Return one percentage per CPU; none if too little time has passed to tell."""
+        """Return one percentage per CPU that was online at both readings; empty if the interval is too short."""
         now = perf_counter()
         if now - self._when < MIN_LOAD_TICKS * TICK_S:
             return []
-        previous, self._previous, self._when = self._previous, psutil.cpu_times(percpu=True), now
-        if len(previous) != len(self._previous):  # a CPU was switched off or on
-            return []
-        loads = (busy_percent(before, after) for before, after in zip(previous, self._previous, strict=True))
-        return [
-            (f"cpu.load.{number}", load, "%")
-            for number, load in enumerate(loads)
-            if self._cpus is None or number in self._cpus
-        ]
-
-
-def busy_percent(before: Any, after: Any) -> float:
-    """Return the percentage of the time between two readings of a CPU's times in which it was not idle."""
-    # The time of guests is counted in user and nice already.
-    passed = {name: getattr(after, name) - getattr(before, name) for name in after._fields if "guest" not in name}
-    total = sum(passed.values())
-    idle = passed["idle"] + passed.get("iowait", 0.0)
-    return 100.0 * min(1.0, max(0.0, 1 - idle / total)) if total > 0 else 0.0
+        previous, self._previous, self._when = self._previous, read_cpu_times(), now
+        found: list[Reading] = []
+        for number, times in self._previous.items():
+            if number is not None and number in previous and (self._cpus is None or number in self._cpus):
+                load = load_between(previous[number], times)
+                found += [] if load is None else [(f"cpu.load.{number}", 100 * load, "%")]
+        return found
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Counters of the kernel for this machine and process, and their differences over a measurement.
+"""Kernel counters of this machine and process, and their differences over a measurement.
 
 Sources: proc(5), getrusage(2), Linux `Documentation/scheduler/sched-stats.rst`, cgroup-v2.rst, powercap.rst.
 """
@@ -6,6 +6,7 @@ Sources: proc(5), getrusage(2), Linux `Documentation/scheduler/sched-stats.rst`,
 from __future__ import annotations
 
 import resource
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +15,15 @@ from typing import NamedTuple
 
 import psutil
 
+from accelbench.profiling.machine.cause_counters import suspended_s
+from accelbench.profiling.machine.cpu_times import read_cpu_times
 from accelbench.profiling.machine.environment.cpu import collect_energy, collect_throttle_count
 from accelbench.profiling.machine.environment.files import read_pairs, read_text
 from accelbench.profiling.machine.environment.limits import Throttling, collect_throttling, throttled_between
 
 PAGE_BYTES = resource.getpagesize()
+LEAST_S = 0.1
+"""Seconds after which every kernel that counts CPU time has counted some."""
 
 
 @dataclass(frozen=True)
@@ -27,38 +32,42 @@ class Totals:
 
     wall_s: float
     counters: Mapping[str, float]
-    """The totals by their names in the telemetry record."""
+    """Values by name in the telemetry record."""
     waits_s: Mapping[int, float]
-    """The seconds that each thread was ready to run while no CPU was free."""
+    """Seconds in which each thread was runnable without a free CPU, by thread id."""
     energy_uj: Mapping[str, tuple[int, int]]
-    """The energy counter of each CPU package in µJ, and the value after which it starts anew."""
+    """Energy counter of each CPU package and its wrap-around value, in µJ."""
     throttling: Mapping[Path, Throttling] = field(default_factory=dict)
-    """The throttling by the CPU quota of each control group that the process is in."""
+    """Throttling by the CPU quota of each control group of the process."""
 
 
 def read_totals(root: Path = Path("/")) -> Totals:
-    """Read all totals now; what cannot be read is left out."""
-    counters = read_cpu_time()
-    for collect in (read_own_time, read_usage, read_swapping, read_heat):
+    """Return the current counters; unreadable counters are omitted."""
+    counters = read_cpu_time(root=root)
+    for collect in (read_own_time, read_usage, read_swapping, read_throttling_events, read_suspension):
         counters |= collect(root)
     waits = {thread: schedule.wait_s for thread, schedule in read_schedules(root).items()}
     return Totals(perf_counter(), counters, waits, collect_energy(root), collect_throttling(root))
 
 
 def difference(begin: Totals, end: Totals) -> dict[str, float]:
-    """Return what was counted in between, in seconds, joules, bytes or events as the names say.
+    """Return the differences of the counters, in seconds, joules, bytes or events by name.
 
-    `cpu.other_s` is the CPU time of everything but this process and its descendants.
+    `cpu.other_s` is the CPU time of all processes except this one and its descendants; it is missing if the kernel does
+    not count CPU time.
     """
     counted = {name: end.counters[name] - begin.counters[name] for name in end.counters if name in begin.counters}
+    if counted.pop("cpu.all_s", 0.0) <= 0 and end.wall_s - begin.wall_s > LEAST_S:
+        counted.pop("cpu.busy_s", None)  # counters that do not move are unknown, not zero
+        counted.pop("cpu.steal_s", None)
     if "cpu.busy_s" in counted and "cpu.own_s" in counted:
-        # Both are rounded to clock ticks, so that the rest of an idle machine may come out just below zero.
+        # Both are rounded to clock ticks, so the difference on an idle machine may be negative.
         counted["cpu.other_s"] = max(0.0, counted.pop("cpu.busy_s") - counted["cpu.own_s"])
     throttled = throttled_between(begin.throttling, end.throttling)
     if throttled is not None:
         counted |= {"cgroup.throttled_periods": throttled.periods, "cgroup.throttled_s": throttled.seconds}
     if end.waits_s:
-        # Threads that ended in between took their wait with them: this is a lower bound.
+        # A lower bound: the wait of threads that ended in between is missing.
         counted["process.run_queue_wait_s"] = sum(
             wait - begin.waits_s.get(thread, 0.0) for thread, wait in end.waits_s.items()
         )
@@ -69,31 +78,38 @@ def difference(begin: Totals, end: Totals) -> dict[str, float]:
     return counted
 
 
-def read_cpu_time(cpus: Sequence[int] | None = None) -> dict[str, float]:
-    """Read the seconds that these CPUs together, or all, were busy, and that a hypervisor gave to another guest."""
-    if cpus is None:
-        times = [psutil.cpu_times()]
-    else:
-        times = [its for number, its in enumerate(psutil.cpu_times(percpu=True)) if number in cpus]
-    busy = sum(getattr(its, name, 0.0) for its in times for name in ("user", "nice", "system", "irq", "softirq"))
-    steal = [its.steal for its in times if hasattr(its, "steal")]
-    return {"cpu.busy_s": busy, **({"cpu.steal_s": sum(steal)} if steal else {})}
+def read_cpu_time(cpus: Sequence[int] | None = None, root: Path = Path("/")) -> dict[str, float]:
+    """Return the busy, stolen and entire seconds of these CPUs (None: all), summed over the CPUs.
+
+    Empty if the kernel does not count the time of one of them.
+    """
+    times = read_cpu_times(root)
+    numbers = [None] if cpus is None else list(cpus)
+    if not times or not times.keys() >= set(numbers):
+        return {}
+    chosen = [times[number] for number in numbers]
+    steal = [each.steal_s for each in chosen if each.steal_s is not None]
+    return {
+        "cpu.busy_s": sum(each.busy_s for each in chosen),
+        "cpu.all_s": sum(each.all_s for each in chosen),
+        **({"cpu.steal_s": sum(steal)} if steal else {}),
+    }
 
 
 def read_own_time(root: Path) -> dict[str, float]:
-    """Read the CPU seconds of this process, its descendants, and those of them that have ended."""
+    """Return the CPU seconds of this process and of its descendants, including ended ones."""
     own = psutil.Process()
     seconds = 0.0
     for process in [own, *own.children(recursive=True)]:
         try:
-            seconds += sum(process.cpu_times()[:4])  # user, system, and both of its ended children
+            seconds += sum(process.cpu_times()[:4])  # user and system, own and of ended children
         except psutil.NoSuchProcess:
-            continue  # it ended just now, and its parent has been handed its time
+            continue  # it has ended, and its parent's counters include it
     return {"cpu.own_s": seconds}
 
 
 def read_usage(root: Path) -> dict[str, float]:
-    """Read the page faults and context switches of this process, all threads together."""
+    """Return the page faults and context switches of this process."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "process.minor_faults": usage.ru_minflt,
@@ -104,28 +120,35 @@ def read_usage(root: Path) -> dict[str, float]:
 
 
 def read_swapping(root: Path) -> dict[str, float]:
-    """Read how many bytes the machine moved to and from swap space."""
+    """Return the bytes that the machine moved to and from swap space."""
     pages = read_pairs(root / "proc/vmstat")
     if "pswpin" not in pages:
         return {}
     return {"memory.swapped_bytes": (int(pages["pswpin"]) + int(pages["pswpout"])) * PAGE_BYTES}
 
 
-def read_heat(root: Path) -> dict[str, float]:
-    """Read how often a CPU core slowed down for its heat."""
+def read_throttling_events(root: Path) -> dict[str, float]:
+    """Return the number of thermal throttling events of the CPU cores."""
     count = collect_throttle_count(root)
     return {} if count is None else {"cpu.thermal_throttles": count}
 
 
+def read_suspension(root: Path) -> dict[str, float]:
+    """Return the seconds of suspension since the boot, which CLOCK_MONOTONIC does not count."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return {}
+    return {"machine.suspended_s": suspended_s()}
+
+
 class Schedule(NamedTuple):
-    """The seconds that a thread ran, and those that it was ready to run while no CPU was free."""
+    """Seconds in which a thread ran, and in which it was runnable without a free CPU."""
 
     run_s: float
     wait_s: float
 
 
 def read_schedules(root: Path = Path("/")) -> dict[int, Schedule]:
-    """Read each thread's time on a CPU and on the run queue: the first numbers of its `schedstat`, in nanoseconds."""
+    """Return the running and waiting time of each thread, from `schedstat`."""
     found = {}
     for path in (root / "proc/self/task").glob("*/schedstat"):
         fields = (read_text(path) or "").split()

@@ -1,6 +1,6 @@
 """Training progress, published in a shared-memory page for the parent process.
 
-A step costs one write to memory: no message, thread or system call disturbs the measurement.
+Each step costs one write to memory, without a message, thread or system call that could disturb the measurement.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ BYTES = 4 * 8  # four numbers of 64 bits
 
 
 class Position(NamedTuple):
-    """The epoch and the step that a training is at; a reader may meet one of them a moment before the other."""
+    """Current epoch and step of a training run; a concurrent reader may see one updated before the other."""
 
     epoch: int
     """The number of the epoch, from 1."""
     epochs: int
-    """The number of epochs of all trainings that the measurement is made of."""
+    """The total number of epochs of all training runs of the measurement."""
     step: int
-    """The number of steps of this epoch that are over."""
+    """The number of completed steps of the epoch."""
     steps: int
-    """The number of steps of an epoch; 0 where it is not known yet."""
+    """The number of steps per epoch; 0 if not known yet."""
 
 
 STEP = Position._fields.index("step")
 
 
 class Page:
-    """A page of memory with a position; where none is in it, no training is under way."""
+    """Memory page that holds a position, or none outside a training run."""
 
     def __init__(self, descriptor: int = -1) -> None:
-        """Map the page of that descriptor; without one it is seen by this process alone."""
+        """Map the page of a descriptor; by default, a private page of this process."""
         self.descriptor = descriptor
         self._numbers = memoryview(mmap(descriptor, BYTES)).cast("q")
 
     @classmethod
     def shared(cls) -> Page:
-        """Return a new page for another process, which is given its descriptor; OSError where the system has none."""
+        """Return a new page that another process can map by its descriptor. Raises OSError if the system refuses it."""
         descriptor = os.memfd_create("accelbench")
         os.ftruncate(descriptor, BYTES)
         return cls(descriptor)
@@ -49,7 +49,7 @@ class Page:
             self._numbers[place] = number
 
     def step(self, done: int) -> None:
-        """Write how many steps of the epoch are over."""
+        """Write the number of completed steps of the epoch."""
         self._numbers[STEP] = done
 
     def clear(self) -> None:
@@ -60,14 +60,14 @@ class Page:
         return found if found.epoch else None
 
     def close(self) -> None:
-        """Let go of the descriptor; the page itself goes with the last who maps it."""
+        """Close the descriptor; the page is freed when no process maps it any more."""
         os.close(self.descriptor)
 
 
-def showing(trainings: int) -> Any:
+def progress_callback(trainings: int) -> Any:
     """Return a Keras callback that writes the progress of consecutive training runs to this process's page.
 
-    It follows the clock of the steps, so that its write counts as part of the next step.
+    It is called after the step clock, so that its write counts as part of the next step.
     """
     import keras
 
@@ -78,7 +78,7 @@ def showing(trainings: int) -> Any:
 
         def on_epoch_begin(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
             self.begun += 1
-            # The number of steps is None where Keras finds it out in the first epoch.
+            # The number of steps is None if Keras determines it during the first epoch.
             to.write(Position(self.begun, self.params["epochs"] * trainings, 0, self.params["steps"] or 0))
 
         def on_train_batch_end(self, batch: int, logs: Mapping[str, float] | None = None) -> None:
@@ -91,10 +91,10 @@ _PAGE = [Page()]
 
 
 def page() -> Page:
-    """Return the page that this process writes to; one that nobody else sees, unless it was given another."""
+    """Return the page that this process writes to: a private one, unless `use_page` was called."""
     return _PAGE[0]
 
 
-def show_in(descriptor: int) -> None:
-    """Write to the page of this descriptor from now on."""
+def use_page(descriptor: int) -> None:
+    """Make this process write to the page of a descriptor."""
     _PAGE[0] = Page(descriptor)

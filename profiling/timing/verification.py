@@ -10,20 +10,20 @@ import numpy as np
 from accelbench.profiling.records.quality import Verification
 
 AT_ONCE = 1 << 20
-"""The elements converted to float64 at a time, which bounds the extra memory to a few times 8 MiB."""
+"""The number of elements converted to float64 at a time, which limits the extra memory to a few times 8 MiB."""
 
 
 def relative_error(found: Any, expected: Any, scale: Any = None) -> float:
-    """Return the largest |found − expected| / scale over all elements, in float64; NaN anywhere gives infinity.
+    """Return the largest |found − expected| / scale over all elements, in float64; infinity if any element is NaN.
 
-    `scale` is |expected| unless given: where terms cancel, the sum of their magnitudes is what rounding errors are
-    relative to. A wrong element at scale 0 gives infinity. Raises ValueError if the shapes differ.
+    `scale` is |expected| by default. Where terms cancel, use the sum of their magnitudes, to which rounding errors are
+    relative. A wrong element at scale 0 gives infinity. Raises ValueError if the shapes differ.
     """
     return _largest_error(found, expected, scale)[0]
 
 
 def _largest_error(found: Any, expected: Any, scale: Any) -> tuple[float, int]:
-    """Return the largest relative error, and the number of the first element that has it."""
+    """Return the largest relative error, and the flat index of the first element with that error."""
     found, expected = np.asarray(found), np.asarray(expected)
     scale = np.abs(expected) if scale is None else np.asarray(scale)
     if not found.shape == expected.shape == scale.shape:
@@ -42,13 +42,13 @@ def _largest_error(found: Any, expected: Any, scale: Any) -> tuple[float, int]:
 
 
 def verify_close(found: Any, expected: Any, tolerance: float, method: str, scale: Any = None) -> Verification:
-    """Compare every element; passes if `relative_error` is at most the tolerance, which may be 0 for exact answers.
+    """Compare every element; the check passes if `relative_error` is at most `tolerance`, which is 0 for exact answers.
 
-    Of a wrong answer it says what was expected and what was found where the error is largest.
+    If it fails, `expected` and `found` are the values at the element with the largest error.
     """
     error, place = _largest_error(found, expected, scale)
     passed = error <= tolerance
-    # JSON has no infinity: the record holds the largest float instead.
+    # JSON has no infinity; the record contains the largest float instead.
     shown = error if math.isfinite(error) else float(np.finfo(np.float64).max)
     if passed:
         return Verification(passed, method, shown, tolerance)
@@ -59,12 +59,12 @@ def verify_close(found: Any, expected: Any, tolerance: float, method: str, scale
 
 
 def outcome_of(verification: Verification) -> dict[str, Any]:
-    """Return the fields of a record that a checked answer decides: a wrong one is a failed point.
+    """Return the record fields of a verification; a wrong answer is a failed point.
 
-    TypeError if a benchmark's check gave anything else.
+    Raises TypeError if `verification` is not a Verification with a bool.
     """
     if not (isinstance(verification, Verification) and isinstance(verification.passed, bool | np.bool_)):
-        raise TypeError(f"the check of the answer gave {verification!r}, which says neither right nor wrong")
+        raise TypeError(f"verify() must return a Verification with passed=True or False, not {verification!r}")
     if verification.passed:
         return {"status": "measured", "verification": verification}
     reason = f"wrong answer: {verification.method}: {_detail(verification)}"
@@ -72,12 +72,12 @@ def outcome_of(verification: Verification) -> dict[str, Any]:
 
 
 def _detail(verification: Verification) -> str:
-    """Return in words what a check says of a wrong answer: its error, and what was expected and what was found."""
+    """Return error, expected and found value of a wrong answer as text."""
     parts = []
     if verification.error is not None:
         parts.append(f"error {verification.error:.3g}")
         if verification.tolerance is not None:
             parts.append(f"tolerated {verification.tolerance:.3g}")
-    said = {"expected": verification.expected, "found": verification.found}
-    parts += [f"{word} {answer}" for word, answer in said.items() if answer is not None]
-    return ", ".join(parts) or "the check failed, and states neither what it expected nor what it found"
+    values = {"expected": verification.expected, "found": verification.found}
+    parts += [f"{name} {value}" for name, value in values.items() if value is not None]
+    return ", ".join(parts) or "no details"

@@ -1,7 +1,7 @@
-"""Analysis of a trace without TensorBoard: breakdown of a step, operations, and xprof's verdict on the input.
+"""Analysis of a trace without TensorBoard: step breakdown, operations, and xprof's verdict on the input pipeline.
 
-Two processes read the trace, so that their memory is freed: one reads the raw events of the whole file, the other runs
-xprof's converters, if xprof supports the format.
+Two separate processes read the trace, so that their memory is freed: one reads the raw events of the complete file, the
+other runs xprof's converters if xprof supports the format.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from accelbench.profiling.child import child_command
+from accelbench.profiling.child import child_command, child_environment
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.records.trace import EventFindings, TraceAnalysis, XprofFindings
 from accelbench.profiling.trace.formats import FORMATS, format_of, newest
 
-Answer = TypeVar("Answer", bound=Stored)
+Findings = TypeVar("Findings", bound=Stored)
 
 TIME_LIMIT_S = 120.0
 OUTPUT_LINES = 3
-"""The number of last lines that are quoted of a reader that died."""
+"""Number of lines of a failed reader's stderr in the message."""
 
 INPUT_BOUND = ((0.2, "highly input-bound"), (0.05, "moderately input-bound"), (0.0, "not input-bound"))
-"""The least share of a step for each verdict; the bounds are xprof's (op_stats_to_input_pipeline_analysis.cc)."""
+"""Minimum share of the step for each verdict, as in xprof (op_stats_to_input_pipeline_analysis.cc)."""
 
 
 def analyze(folder: Path, device: Device) -> TraceAnalysis:
-    """Read the newest trace under the folder of a run that used the device; nothing that is wrong with it raises."""
+    """Return the analysis of the newest trace in the folder of a run on `device`; errors are in `failure`."""
     file = newest(folder)
     if file is None:
         patterns = " and no ".join(form.files for form in FORMATS)
-        return TraceAnalysis(failure=f"no {patterns} in {folder}: no trace was written")
+        return TraceAnalysis(failure=f"no trace was written: no {patterns} in {folder}")
     with TemporaryDirectory() as scratch:
         cut = Path(scratch) / file.name
         events = run_reader("accelbench.profiling.trace.events", [str(file), str(cut)], EventFindings)
@@ -49,21 +49,21 @@ def analyze(folder: Path, device: Device) -> TraceAnalysis:
 
 
 def read_with_xprof(file: Path, events: EventFindings) -> XprofFindings | str:
-    """Return what xprof makes of the file, or why it makes nothing."""
+    """Return xprof's findings, or the reason why there are none."""
     if no_xprof := format_of(file.name).no_xprof:
         return no_xprof
     if find_spec("xprof") is None:
         return "xprof is not installed (it comes with tensorboard-plugin-profile)"
     if not file.exists():
-        return f"the trace has no step markers to cut it by, and its {events.size:,} bytes are too many for xprof"
+        return f"the trace is too large for xprof ({events.size:,} bytes) and has no step markers at which to cut it"
     return run_reader("accelbench.profiling.trace.converters", [str(file)], XprofFindings)
 
 
 def combine(file: str, device: Device, events: EventFindings, converted: XprofFindings | str) -> TraceAnalysis:
-    """Put both readers' findings together."""
+    """Return the combined findings of both readers."""
     missing: dict[str, str] = {}
-    no_operations = "the trace shows no operation"
-    no_memory = "the trace holds no allocations of a device: a CPU's are not traced"
+    no_operations = "the trace has no operations"
+    no_memory = "the trace has no device allocations (a CPU's allocations are not traced)"
     if isinstance(converted, str):
         missing |= dict.fromkeys(("xprof_steps", "xprof_verdict"), converted)
         if not format_of(file).no_xprof:
@@ -78,7 +78,7 @@ def combine(file: str, device: Device, events: EventFindings, converted: XprofFi
     if memory_peak is None:
         missing["memory_peak_bytes"] = no_memory
     if events.breakdown is None:
-        missing["breakdown"] = "the trace holds no step marker: no step was traced from its beginning to its end"
+        missing["breakdown"] = "the trace has no step marker: no step was traced completely"
     waiting = events.breakdown.share("input_wait") if events.breakdown else None
     return TraceAnalysis(
         file=file,
@@ -103,32 +103,34 @@ def combine(file: str, device: Device, events: EventFindings, converted: XprofFi
 
 
 def verdict(waiting: float) -> str:
-    """Return whether the input holds a step back, in words, by the share of it that waits for input."""
-    found = next(words for least, words in INPUT_BOUND if waiting >= least)
+    """Return the input verdict as text, for the share of the step that waits for input."""
+    found = next(text for minimum, text in INPUT_BOUND if waiting >= minimum)
     return f"{found}: {waiting:.1%} of the step waits for input"
 
 
 def device_failure(device: Device, events: EventFindings) -> str | None:
-    """Return why a trace of an accelerator shows nothing of it, and what mends that."""
+    """Return the message for an accelerator's trace without events of it, with the remedy; None otherwise."""
     if device == "cpu" or events.device_events:
         return None
-    said = f" (the profiler says: {'; '.join(events.errors)})" if events.errors else ""
-    return device_kind(device).missing_from_trace() + said
+    errors = f" (errors of the profiler: {'; '.join(events.errors)})" if events.errors else ""
+    return device_kind(device).missing_from_trace() + errors
 
 
-def run_reader(module: str, arguments: Sequence[str], answer: type[Answer]) -> Answer | str:
-    """Run a reader in a process of its own; return its answer, or why it has none."""
+def run_reader(module: str, arguments: Sequence[str], findings: type[Findings]) -> Findings | str:
+    """Run a reader in a separate process; return its findings, or the reason why there are none."""
     command = child_command(module, *arguments)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT_S)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT_S, env=child_environment()
+        )
     except subprocess.TimeoutExpired:
-        return f"{module} took longer than {TIME_LIMIT_S:.0f} s"
+        return f"{module} exceeded its time limit of {TIME_LIMIT_S:.0f} s"
     except OSError as error:
-        return f"{module} could not be started: {error}"
-    said = " ".join(done.stderr.strip().splitlines()[-OUTPUT_LINES:])
+        return f"{module} cannot be started: {error}"
+    stderr = " ".join(done.stderr.strip().splitlines()[-OUTPUT_LINES:])
     if done.returncode:
-        return f"{module} ended with status {done.returncode}: {said}"
+        return f"{module} failed with exit status {done.returncode}: {stderr}"
     try:
-        return answer.model_validate_json(done.stdout)
+        return findings.model_validate_json(done.stdout)
     except ValidationError:
-        return f"{module} gave no answer: {said}"
+        return f"{module} printed no valid findings: {stderr}"

@@ -23,42 +23,42 @@ from accelbench.profiling.trace.parts import (
 )
 
 INPUT_THREAD = re.compile(r"^\$thread\.py:\d+ run$|^\$py_dataset_adapter\w*\.py:\d+ get_index$")
-"""The work of a thread of Python's pools, and of one of Keras's that makes batches, as JAX's profiler names it."""
+"""Functions of threads that prepare batches, in Python's pools and in Keras, as named by JAX's profiler."""
 HOST = PARTS.index("host")
 NANOSECONDS = 9
-"""The decimal places to which the seconds of each step's parts are kept."""
+"""Decimal places of the stored seconds of each step's parts."""
 Seconds = NDArray[np.float64]
-WITHOUT_REST = 0.8
-"""The share of the steps from which on input is made all the time, but for what lies between two batches.
+CONTINUOUS_INPUT = 0.8
+"""Minimum share of the step time for continuous preparation of input.
 
-That was 0.05 to 0.11 where a thread of Python's made it without a rest; where the steps were bound otherwise, input was
-made for less than 0.05 of them.
+With a continuously busy Python thread, the gaps between batches were 0.05 to 0.11 of the step time; in steps with
+another bottleneck, input was prepared for less than 0.05 of the step time.
 """
-WAITS = 0.05
-"""The share of the steps from which on they wait for their input; xprof's bound for "moderately input-bound"."""
+INPUT_BOUND = 0.05
+"""Minimum share of the step time for input-bound steps; xprof's threshold of "moderately input-bound"."""
 
 
 class Intervals:
-    """The stretches of time in which something went on, in order and without overlap; in picoseconds."""
+    """Sorted intervals without overlap, in picoseconds; overlapping input intervals are merged."""
 
     def __init__(self, begins: Integers, ends: Integers) -> None:
         order = np.argsort(begins, kind="stable")
         begins, latest = begins[order], np.maximum.accumulate(ends[order]) if len(ends) else ends
         first = np.ones(len(begins), bool)
-        first[1:] = begins[1:] > latest[:-1]  # it begins after all before it have ended
+        first[1:] = begins[1:] > latest[:-1]  # starts after the end of all earlier intervals
         self.begins: Integers = begins[first]
         self.ends: Integers = latest[np.append(np.flatnonzero(first)[1:] - 1, len(begins) - 1)] if len(ends) else ends
 
-    def cover(self, moments: Integers) -> NDArray[np.bool_]:
-        """Return whether each of the moments lies in one of the stretches."""
+    def cover(self, times: Integers) -> NDArray[np.bool_]:
+        """Return whether each time lies in one of the intervals."""
         if not len(self.begins):
-            return np.zeros(len(moments), bool)
-        place = np.searchsorted(self.begins, moments, "right") - 1
-        return np.asarray((place >= 0) & (moments < self.ends[np.maximum(place, 0)]))
+            return np.zeros(len(times), bool)
+        index = np.searchsorted(self.begins, times, "right") - 1
+        return np.asarray((index >= 0) & (times < self.ends[np.maximum(index, 0)]))
 
 
 class Activity:
-    """The activity that a trace shows, line by line: the steps, when each part went on, how busy each device was."""
+    """Steps, device events and intervals of each part of a step, collected from the lines of a trace."""
 
     def __init__(self, trace: Trace) -> None:
         self.devices = [plane for plane in trace.planes if DEVICE.search(plane)]
@@ -70,17 +70,17 @@ class Activity:
         for line in trace.lines():
             self._add(line)
         begins, ends = self._marked(STEP)
-        self.step_begins, self.step_ends = whole_steps(
+        self.step_begins, self.step_ends = complete_steps(
             begins, ends, np.sort(np.concatenate([ends, self._marked(STEP_END)[1]])), np.sort(self._marked(EPOCH)[1])
         )
 
     def breakdown(self) -> Breakdown | None:
-        """Return the mean step; None without a step marker."""
+        """Return the breakdown of the mean step; None without a step marker."""
         if not len(self.step_begins):
             return None
         parts = {part: union(found) for part, found in self._parts.items()}
         seconds = exposed(self.step_begins, self.step_ends, parts)
-        if self._input_in_python and self._is_held_up_by_input(seconds):
+        if self._input_in_python and self._is_input_bound(seconds):
             parts["input_wait"] = union([*self._parts["input_wait"], *self._input_in_python])
             seconds = exposed(self.step_begins, self.step_ends, parts)
         steps = len(self.step_begins)
@@ -91,25 +91,25 @@ class Activity:
             step_s=float(np.sum(self.step_ends - self.step_begins)) * 1e-12 / steps,
             parts={part: float(np.sum(of_part)) / steps for part, of_part in seconds.items()},
             of_steps={
-                part: [round(its, NANOSECONDS) for its in of_part.tolist()]
+                part: [round(value, NANOSECONDS) for value in of_part.tolist()]
                 for part, of_part in seconds.items()
                 if of_part.any()
             },
             kernels=float(np.count_nonzero(inside)) / steps,
         )
 
-    def _is_held_up_by_input(self, seconds: Mapping[Part, Seconds]) -> bool:
-        """Return whether the steps wait, or would wait, for input that Python makes: if it is made without a rest.
+    def _is_input_bound(self, seconds: Mapping[Part, Seconds]) -> bool:
+        """Return whether the steps wait for input prepared in Python, or Python prepares it continuously.
 
-        That Python also holds the lock that the step's own Python needs: what looks like the host's time is then a
-        wait for the input, too, and there may be no other.
+        Python threads that prepare input hold the GIL, which the step's own Python code needs: apparent host time is
+        then also a wait for input.
         """
         total = sum(np.sum(of_part) for of_part in seconds.values())
         made = exposed(self.step_begins, self.step_ends, {"input_wait": union(self._input_in_python)})["input_wait"]
-        return bool(np.sum(seconds["input_wait"]) > WAITS * total or np.sum(made) > WITHOUT_REST * total)
+        return bool(np.sum(seconds["input_wait"]) > INPUT_BOUND * total or np.sum(made) > CONTINUOUS_INPUT * total)
 
     def _marked(self, name: str) -> tuple[Integers, Integers]:
-        """Return the beginning and the end of each event of that name, in order."""
+        """Return begin and end of each event with this name, sorted."""
         found = self._marks[name]
         begins, ends = (np.concatenate([pair[i] for pair in found] or [np.empty(0, np.int64)]) for i in (0, 1))
         order = np.argsort(begins, kind="stable")
@@ -125,7 +125,7 @@ class Activity:
         for kind in np.unique(line.kinds).tolist():
             if is_input_in_python(line.name, line.names[kind]) or INPUT_THREAD.search(line.names[kind]):
                 self._input_in_python.append(Intervals(*line.span(line.kinds == kind)))
-            # The devices' lines come first: where they hold nothing, the CPU is what computes.
+            # The devices' lines come first: if they have no events, the CPU is the device.
             part = part_of(line.plane, line.name, line.names[kind], cpu_is_device=self.device_events == 0)
             part_of_kind[kind] = HOST if part is None else PARTS.index(part)
         parts = part_of_kind[line.kinds]
@@ -133,7 +133,7 @@ class Activity:
         parts = parts[parts != HOST]
         kernels = parts == PARTS.index("kernel")
         started = begins[kernels]
-        if line.name.startswith(OPERATORS):  # they call others: the outermost are those that were started
+        if line.name.startswith(OPERATORS):  # nested operators: only the outermost count
             started = Intervals(started, ends[kernels]).begins
         self._kernels.append(started)
         for number in np.unique(parts).tolist():
@@ -144,34 +144,34 @@ def union(found: Sequence[Intervals]) -> Intervals:
     return Intervals(np.concatenate([i.begins for i in found]), np.concatenate([i.ends for i in found]))
 
 
-def whole_steps(begins: Integers, ends: Integers, before: Integers, epochs: Integers) -> tuple[Integers, Integers]:
-    """Return when the steps that are marked from `begins` to `ends` really began and ended: each at the last one's end.
+def complete_steps(begins: Integers, ends: Integers, before: Integers, epochs: Integers) -> tuple[Integers, Integers]:
+    """Return begin and end of the complete steps; a step begins at the end of the previous one.
 
-    `before` are the ends of steps in order, `epochs` the beginnings of epochs. An epoch's first step has the epoch's
-    turn before it, and of a trace's first step the end before may be unknown: both are left out, as they are of the
-    samples, unless there are no others.
+    `begins` and `ends` are those of the step markers, `before` the sorted ends of steps, `epochs` the sorted starts of
+    epochs. Each epoch's first step, and a trace's first step without a known previous end, are omitted, as they are
+    from the samples, unless there are no other steps.
     """
-    place = np.searchsorted(before, begins, "right") - 1
-    follows = place >= 0
-    began = np.where(follows, before[np.maximum(place, 0)] if len(before) else begins, begins)
-    turns = np.searchsorted(epochs, begins, "right") > np.searchsorted(epochs, began, "left")
-    whole = follows & ~turns
-    return (began[whole], ends[whole]) if whole.any() else (begins, ends)
+    index = np.searchsorted(before, begins, "right") - 1
+    has_previous = index >= 0
+    began = np.where(has_previous, before[np.maximum(index, 0)] if len(before) else begins, begins)
+    starts_epoch = np.searchsorted(epochs, begins, "right") > np.searchsorted(epochs, began, "left")
+    complete = has_previous & ~starts_epoch
+    return (began[complete], ends[complete]) if complete.any() else (begins, ends)
 
 
 def exposed(begins: Integers, ends: Integers, parts: Mapping[Part, Intervals]) -> dict[Part, Seconds]:
-    """Return the seconds of each step in which each part is the first by precedence; the rest is the host's.
+    """Return the seconds of each part in each step; where parts overlap, the first one in `PARTS` counts.
 
-    A moment in several steps counts for the last of them that began.
+    The remaining time is `host`. Time in several overlapping steps counts for the one that began last.
     """
     edges = np.unique(np.concatenate([begins, ends, *(edge for p in parts.values() for edge in (p.begins, p.ends))]))
-    moments, lengths = edges[:-1], np.diff(edges)
-    owner = np.full(len(moments), HOST)
+    times, lengths = edges[:-1], np.diff(edges)
+    owner = np.full(len(times), HOST)
     for part in reversed(PARTS[:HOST]):
         if part in parts:
-            owner[parts[part].cover(moments)] = PARTS.index(part)
-    inside = Intervals(begins, ends).cover(moments)
-    step = np.searchsorted(begins, moments[inside], "right") - 1
+            owner[parts[part].cover(times)] = PARTS.index(part)
+    inside = Intervals(begins, ends).cover(times)
+    step = np.searchsorted(begins, times[inside], "right") - 1
     cells = np.zeros((len(begins), len(PARTS)))
     np.add.at(cells, (step, owner[inside]), lengths[inside] * 1e-12)
     return {part: cells[:, number] for number, part in enumerate(PARTS)}

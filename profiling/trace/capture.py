@@ -17,14 +17,14 @@ from accelbench.profiling.trace.framework_profiler import Profiler
 from accelbench.profiling.trace.parts import EPOCH, STEP_END
 
 STEPS = 10
-"""The number of steps that a window holds; each is some thousand events."""
+"""Number of steps in a window; each step has some thousand events."""
 
 
 class TraceWindow:
-    """Traces the steps `first_step` … `first_step + steps - 1` of the training that runs in its `with` block.
+    """Trace of the steps `first_step` … `first_step + steps - 1` of the training in a `with` block.
 
-    The profiler starts at the end of the step before them, which there must be: a step runs from the end of the one
-    before, so that what callbacks do at its beginning is in it.
+    The profiler starts at the end of the step before, so `first_step` must be at least 1: a step lasts from the end of
+    the previous one and includes the callbacks at its start.
     """
 
     def __init__(self, folder: Path, backend: str, first_step: int, steps: int = STEPS) -> None:
@@ -32,7 +32,7 @@ class TraceWindow:
         self._first, self._last = first_step, first_step + steps - 1
         self._step = 0
         self._marker = ExitStack()
-        self._whole: list[int] = []
+        self._traced: list[int] = []
 
     def __enter__(self) -> TraceWindow:
         return self
@@ -40,12 +40,12 @@ class TraceWindow:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Keras says nothing to its callbacks when a training ends with an error.
+        # Keras does not call its callbacks when a training fails.
         self._marker.close()
         self._profiler.stop()
 
     def callback(self) -> Any:
-        """Return a Keras callback, to be the training's last: what the others do after a step is then in the step."""
+        """Return a Keras callback; pass it last, so that the other callbacks' work after a step is part of the step."""
         import keras
 
         window = self
@@ -72,7 +72,7 @@ class TraceWindow:
     def end_step(self) -> None:
         self._marker.close()
         if self._profiler.running:
-            self._whole.append(self._step)
+            self._traced.append(self._step)
         if self._step == self._last:
             self._profiler.stop()
         self._step += 1
@@ -81,32 +81,32 @@ class TraceWindow:
             self._profiler.mark(STEP_END)
 
     def is_past(self) -> bool:
-        """Return whether the window, and the step that its end disturbed, are over."""
+        """Return whether the window and the step after it, which the profiler's end disturbs, are over."""
         return self._step > self._last + 1
 
     def disturbed(self) -> frozenset[int]:
-        """Return the steps whose times are no samples: those traced, and the next, in which the profiler ends.
+        """Return the steps whose times are not samples: the traced steps and the next one, in which the profiler ends.
 
-        Where the profiler did not start, the one in which that was tried.
+        If the profiler failed to start, it is the step of the attempt.
         """
-        end = self._last + 2 if self._whole else self._first + 1
+        end = self._last + 2 if self._traced else self._first + 1
         return frozenset(range(self._first, min(end, self._step)))
 
     def outcome(self) -> Capture:
-        """Return what was captured; ask for it after the block."""
+        """Return the outcome of the capture; call it after the block."""
         profiler = self._profiler
         file = profiler.file()
         reason = profiler.reason
         if self._step <= self._first:
             file = None
             reason = (
-                f"the training ended after {self._step} steps, before the first to be traced (step {self._first + 1})"
+                f"the training ended after {self._step} steps, before the first traced step (step {self._first + 1})"
             )
         return Capture(
             file=file,
             reason=reason,
             first_step=self._first if file else None,
-            steps=len(self._whole) if file else 0,
+            steps=len(self._traced) if file else 0,
             disturbed=sorted(self.disturbed()),
             start_s=profiler.start_s,
             stop_s=profiler.stop_s,

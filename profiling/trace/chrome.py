@@ -1,7 +1,7 @@
 """Reader of PyTorch's traces, `*.pt.trace.json.gz`: Chrome's Trace Event Format as written by Kineto.
 
 Categories (`cat`) of events (pytorch/kineto, libkineto/src/output_json.cpp): `cpu_op` is an operator; `kernel`,
-`gpu_memcpy` and `gpu_memset` ran on a GPU; `cuda_runtime` is a CUDA call; `user_annotation` is a mark.
+`gpu_memcpy` and `gpu_memset` ran on a GPU; `cuda_runtime` is a CUDA call; `user_annotation` is a marker.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,21 +25,24 @@ from accelbench.profiling.trace.lines import Integers, Unreadable
 from accelbench.profiling.trace.parts import INPUT, INPUT_MADE, OPERATORS, STEP
 
 FILES = "*.pt.trace.json.gz"
-"""The names of the files, within the trace's folder: PyTorch's own, which its TensorBoard plug-in looks for, too."""
+"""Pattern of file names in the trace folder, as used by PyTorch and its TensorBoard plug-in."""
 KEPT = ("schemaVersion", "deviceProperties", "displayTimeUnit", "baseTimeNanoseconds", "traceEvents")
-"""The parts of the document that are kept; others name the host and the folder."""
+"""Keys of the document that are kept; others contain names of the host and folder."""
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 ON_HOST = frozenset({"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver"})
 NUMBERED_STEP = re.compile(r"^ProfilerStep#\d+$")
-"""The name of a step's mark, as PyTorch's own tools look for it."""
+"""Name of a step marker, as in PyTorch's own tools."""
 BACKEND = re.compile(r"^(gloo|mpi):")
-"""The marks that a CPU's collectives leave, from their start to their end, on a thread of the backend's own."""
+"""Markers of CPU collectives, from start to end, on a thread of the communication backend."""
 MEMORY, CPU_TYPE = "[memory]", 0
-"""The name of an allocation, and the CPU's number in c10's `DeviceType`."""
-LONGEST_US = 1e12
-"""The microseconds that a trace may span: eleven days, whose picoseconds are still whole numbers of 64 bits."""
+"""Name of an allocation event, and the value of the CPU in c10's `DeviceType`."""
+MAX_US = 1e12
+"""Maximum length of a trace in microseconds (eleven days), so that picoseconds fit into 64 bits."""
 
-Moment = Annotated[FiniteFloat, Field(ge=-1e15, le=1e15)]
+LATEST_US = 1e15
+"""Latest time of an event in microseconds, since the document's `baseTimeNanoseconds` or the start of the machine."""
+
+Timestamp = Annotated[FiniteFloat, Field(ge=-LATEST_US, le=LATEST_US)]
 Identifier = int | str
 
 
@@ -58,13 +61,13 @@ class ChromeEvent(BaseModel):
     name: str = ""
     pid: Identifier = ""
     tid: Identifier = ""
-    ts: Moment = 0.0
+    ts: Timestamp = 0.0
     dur: Annotated[FiniteFloat, Field(ge=0, le=1e15)] = 0.0
     args: EventArguments | None = None
 
 
 class TracedDevice(BaseModel):
-    """One GPU that the trace lists."""
+    """A GPU in the trace."""
 
     id: int
 
@@ -88,12 +91,12 @@ class ChromeLine:
     ends: Integers
 
     def span(self, chosen: NDArray[np.bool_]) -> tuple[Integers, Integers]:
-        """Return when each of the chosen events began and ended, in picoseconds from the trace's first."""
+        """Return begin and end of the chosen events, in picoseconds since the trace's first event."""
         return self.begins[chosen], self.ends[chosen]
 
 
 class ChromeTrace:
-    """One `*.pt.trace.json.gz`, read at once."""
+    """A `*.pt.trace.json.gz` file, read completely."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -101,12 +104,12 @@ class ChromeTrace:
         except OSError as error:
             raise Unreadable(f"{path}: {error.strerror}") from error
         self.size = len(data)
-        self.errors: list[str] = []
-        document = parse(path.name, data)
+        document, left_out = parse(path.name, data)
+        self.errors = [left_out] if left_out else []
         self._events = [e for e in document.events if e.ph == "X" and e.cat in ON_DEVICE | ON_HOST]
         self._base = min((event.ts for event in self._events), default=0.0)
-        if max((event.ts + event.dur for event in self._events), default=0.0) - self._base > LONGEST_US:
-            raise Unreadable(f"{path.name} spans more than {LONGEST_US:.0e} µs")
+        if max((event.ts + event.dur for event in self._events), default=0.0) - self._base > MAX_US:
+            raise Unreadable(f"{path.name} spans more than {MAX_US:.0e} µs")
         gpus = {str(device.id) for device in document.devices}
         gpus |= {str(event.pid) for event in self._events if event.cat in ON_DEVICE}
         self.planes = ["/host:CPU", *(f"/device:GPU:{gpu}" for gpu in sorted(gpus))]
@@ -114,7 +117,7 @@ class ChromeTrace:
         self.memory_peak_bytes = max((a.allocated for a in allocations if a.device_type != CPU_TYPE), default=None)
 
     def lines(self) -> Iterator[ChromeLine]:
-        """Yield the streams of the devices, then of each thread its operators and all else."""
+        """Yield the devices' streams, then the operators and the other events of each thread."""
         streams: dict[tuple[Identifier, Identifier], list[ChromeEvent]] = defaultdict(list)
         threads: dict[tuple[Identifier, Identifier], list[ChromeEvent]] = defaultdict(list)
         for event in self._events:
@@ -125,7 +128,7 @@ class ChromeTrace:
         for (gpu, stream), events in streams.items():
             yield self._line(f"/device:GPU:{gpu}", f"Stream #{stream}", events)
         for number, events in enumerate(threads.values()):
-            operators, others = sort_out(events)
+            operators, others = split_operators(events)
             if operators:
                 yield self._line("/host:CPU", f"{OPERATORS}/{number}", operators)
             if others:
@@ -143,28 +146,58 @@ class ChromeTrace:
             self._picoseconds(event.ts + event.dur for event in events),
         )
 
-    def _picoseconds(self, moments: Iterable[float]) -> Integers:
-        """Return the moments, which are kept to the nanosecond, from the trace's first on."""
-        microseconds = np.fromiter(moments, float) - self._base
+    def _picoseconds(self, times: Iterable[float]) -> Integers:
+        """Convert times in microseconds, which have nanosecond resolution, to picoseconds since the first event."""
+        microseconds = np.fromiter(times, float) - self._base
         return np.asarray(np.rint(microseconds * 1e3), np.int64) * 1000
 
 
-def parse(name: str, data: bytes) -> ChromeDocument:
-    """Return the document that the file holds; Unreadable if it is none."""
+def parse(name: str, data: bytes) -> tuple[ChromeDocument, str | None]:
+    """Return the content of a trace file, and how many invalid events were left out, as text.
+
+    Raises Unreadable for a file that is no trace, or without a valid event.
+    """
     if not data:
         raise Unreadable(f"{name} is empty: the profiler did not finish writing it")
     try:
-        return ChromeDocument.model_validate_json(gzip.decompress(data))
+        text = gzip.decompress(data).decode(errors="replace")
+        return ChromeDocument.model_validate_json(text), None
     except (OSError, EOFError, zlib.error) as error:
-        raise Unreadable(f"{name} is cut short, or not compressed by gzip: {error}") from error
+        raise Unreadable(f"{name} is truncated or not compressed by gzip: {error}") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        said = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-        raise Unreadable(f"{name} is no trace of a known version: {said}") from error
+        reason = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+    try:
+        document, invalid = _without_invalid_events(json.loads(text))
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise Unreadable(f"{name} is not a trace of a known version: {reason}") from error
+    if not document.events:
+        raise Unreadable(f"{name} is not a trace of a known version: {reason}{_since_1970(invalid)}")
+    total = len(document.events) + len(invalid)
+    return document, f"{len(invalid):,} of {total:,} events are invalid and were left out ({reason})"
 
 
-def sort_out(events: Sequence[ChromeEvent]) -> tuple[list[ChromeEvent], list[ChromeEvent]]:
-    """Return a thread's operators, but for those that make its input, and all else that went on there."""
+def _without_invalid_events(content: dict[str, Any]) -> tuple[ChromeDocument, list[Any]]:
+    """Return the document with the valid events, and the invalid ones."""
+    valid, invalid = list[ChromeEvent](), []
+    for event in content["traceEvents"]:
+        try:
+            valid.append(ChromeEvent.model_validate(event))
+        except ValidationError:
+            invalid.append(event)
+    return ChromeDocument.model_validate(content | {"traceEvents": valid}), invalid
+
+
+def _since_1970(events: Sequence[Any]) -> str:
+    """Return the explanation of times that are too late for their precision; empty without such a time."""
+    times = (event.get("ts") for event in events if isinstance(event, dict))
+    if not any(isinstance(time, int | float) and time > LATEST_US for time in times):
+        return ""
+    return " (times in microseconds since 1970, as older versions of PyTorch write: record it with a newer one)"
+
+
+def split_operators(events: Sequence[ChromeEvent]) -> tuple[list[ChromeEvent], list[ChromeEvent]]:
+    """Return a thread's operators, except those that prepare input, and its other events."""
     operators, others = list[ChromeEvent](), list[ChromeEvent]()
     input_end = -np.inf
     for event in sorted(events, key=lambda event: (event.ts, -event.dur)):
@@ -176,22 +209,32 @@ def sort_out(events: Sequence[ChromeEvent]) -> tuple[list[ChromeEvent], list[Chr
 
 
 def plain(name: str) -> str:
-    """Return the name of an event, that of a step without its number."""
+    """Return the event's name, without the number of a step."""
     return STEP if NUMBERED_STEP.search(name) else name
 
 
 def finish(raw: Path, new: Path) -> None:
-    """Write what PyTorch wrote again, compressed and without the host's and the folder's name.
+    """Rewrite PyTorch's trace: compress it, and remove host name and paths.
 
-    Raises `OSError`, or `Unreadable` where PyTorch wrote no whole trace.
+    Raises OSError if it cannot be written, or Unreadable if PyTorch's file is missing, incomplete or invalid. Only an
+    invalid file is kept; an incomplete one, as on a full disk, is of no use.
     """
     try:
-        document = json.loads(raw.read_bytes())
+        content = raw.read_bytes()
+    except FileNotFoundError as error:
+        raise Unreadable(f"PyTorch wrote no trace (is the disk full?): {error}") from error
+    try:
+        document = json.loads(content.decode(errors="replace"))
         kept = {"host_name": HOST} | {key: document[key] for key in KEPT}
-    except (FileNotFoundError, ValueError, LookupError, TypeError) as error:
-        raise Unreadable(f"PyTorch wrote no whole trace (is the disk full?): {error}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        if content.rstrip().endswith(b"}"):
+            raise Unreadable(f"PyTorch's trace {raw.name} is invalid, and was kept: {error}") from error
+        raw.unlink()
+        raise Unreadable(f"PyTorch's trace is incomplete (is the disk full?): {error}") from error
     try:
         new.write_bytes(gzip.compress(json.dumps(kept, separators=(",", ":")).encode()))
     except OSError:
         new.unlink(missing_ok=True)
         raise
+    finally:
+        raw.unlink()

@@ -1,7 +1,6 @@
-"""xprof's own converters, asked about a trace in a process of their own: `python -m
-accelbench.profiling.trace.converters FILE`.
+"""Analysis of a trace by xprof's converters, as a program: `python -m accelbench.profiling.trace.converters FILE`.
 
-They are C++ that ends the process on input it does not expect.
+It is a separate process because the converters, written in C++, abort the process on unexpected input.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ COLUMNS = {
     "compileTimeMs": "compilation",
     "otherTimeMs": "all others",
 }
-"""The parts of a step by xprof's columns; its `input` is waiting for input and copying it to the device."""
+"""Parts of a step by xprof's columns; `input` includes waiting for input and copying it to the device."""
 
 
 def convert(file: Path) -> XprofFindings:
-    """Ask xprof for its overview, its operation table and its memory profile."""
+    """Return the findings of xprof's overview, operation table and memory profile."""
     with TemporaryDirectory() as folder:
-        # The converters write what they found beside the file that they read; a trace folder is not theirs to fill.
+        # The converters write next to the file that they read, so they get a link in a temporary folder.
         link = Path(folder) / file.name
         link.symlink_to(file.resolve())
-        overview = step_table(ask("overview_page", link))
-        table = table_of_operations(ask("framework_op_stats", link))
-        memory = ask("memory_profile", link)
+        overview = step_table(run_tool("overview_page", link))
+        table = table_of_operations(run_tool("framework_op_stats", link))
+        memory = run_tool("memory_profile", link)
     properties = overview.get("p", {})
     return XprofFindings(
         version=version("xprof"),
@@ -52,8 +51,8 @@ def convert(file: Path) -> XprofFindings:
     )
 
 
-def ask(tool: str, file: Path) -> Any:
-    """Return one tool's answer, from JSON; an empty one where xprof has none."""
+def run_tool(tool: str, file: Path) -> Any:
+    """Return the decoded JSON output of an xprof tool; an empty list without output."""
     from xprof.convert import raw_to_tool_data
 
     data, _ = raw_to_tool_data.xspace_to_tool_data([str(file)], tool, {})
@@ -61,13 +60,13 @@ def ask(tool: str, file: Path) -> Any:
 
 
 def step_table(tables: Any) -> dict[str, Any]:
-    """Return the overview's table that has a row per step, and hardware and verdict among its properties."""
+    """Return the overview's table with one row per step, whose properties include hardware and verdict."""
     found: dict[str, Any] = next((table for table in tables if "hardware_type" in table.get("p", {})), {})
     return found
 
 
 def mean_step(overview: dict[str, Any]) -> XprofSteps | None:
-    """Return the mean over the rows of the step-time table; None where xprof found no steps."""
+    """Return the mean over the rows of the step-time table; None if xprof found no steps."""
     names = [column["id"] for column in overview.get("cols", [])]
     rows = [dict(zip(names, (cell["v"] for cell in row["c"]), strict=False)) for row in overview.get("rows", [])]
     if not rows:
@@ -79,8 +78,8 @@ def mean_step(overview: dict[str, Any]) -> XprofSteps | None:
 
 
 def table_of_operations(tables: Any) -> list[Operation]:
-    """Return the operations that were run; idle time is none."""
-    # The second table is the same without idle time.
+    """Return the operations, without idle time."""
+    # The last table is without idle time.
     table = tables[-1] if tables else {"cols": [], "rows": []}
     names = [column["id"] for column in table["cols"]]
     rows = (dict(zip(names, (cell["v"] for cell in row["c"]), strict=True)) for row in table["rows"])
@@ -98,7 +97,7 @@ def table_of_operations(tables: Any) -> list[Operation]:
 
 
 def memory_peak(profile: Any) -> int | None:
-    """Return the high-water mark of the device allocator that reached furthest; None without a device allocator."""
+    """Return the highest peak of all device allocators in bytes; None without a device allocator."""
     allocators = profile.get("memoryProfilePerAllocator", {}) if profile else {}
     peaks = [
         int(found.get("profileSummary", {}).get("peakStats", {}).get("peakBytesInUse", 0))
@@ -109,11 +108,11 @@ def memory_peak(profile: Any) -> int | None:
 
 
 def plain(text: str) -> str:
-    """Return the words of a text with markup."""
+    """Return the text without markup."""
     return re.sub(r"<[^>]*>", "", text).strip()
 
 
 if __name__ == "__main__":
     with contextlib.redirect_stdout(sys.stderr):
-        answer = convert(Path(sys.argv[1])).model_dump_json()
-    print(answer)
+        findings = convert(Path(sys.argv[1])).model_dump_json()
+    print(findings)

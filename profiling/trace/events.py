@@ -1,4 +1,4 @@
-"""The raw events of a trace, read in a process of its own: `python -m accelbench.profiling.trace.events FILE CUT`."""
+"""Analysis of a trace's raw events, as a program: `python -m accelbench.profiling.trace.events FILE CUT`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from accelbench.profiling.trace.operations import longest, operations
 from accelbench.profiling.trace.xplane import XplaneTrace
 
 CUT_BYTES = 8_000_000
-"""The bytes that xprof is given of a larger trace: it takes 37 times a file's size of memory and 0.5 s per megabyte."""
+"""Maximum size in bytes of a trace for xprof, which needs 37 times the file's size of memory and 0.5 s per megabyte."""
 
 
 def read_events(file: Path, cut: Path) -> EventFindings:
-    """Read the trace; what is wrong with it is in the answer."""
+    """Return the findings in a trace, with errors in `unreadable`; write the first steps of a large trace to `cut`."""
     try:
         trace = open_trace(file)
         activity = Activity(trace)

@@ -12,16 +12,16 @@ from accelbench.profiling.trace.lines import Trace
 
 @dataclass(frozen=True)
 class TraceFormat:
-    """One format of traces."""
+    """A trace format."""
 
     files: str
-    """The files, as a pattern within a trace's folder."""
+    """Pattern of the files in a trace folder."""
     read: Callable[[Path], Trace]
-    """Opens a file; raises `Unreadable`."""
+    """Function that reads a file; raises Unreadable."""
     viewers: str
-    """The programs that show a trace, in words."""
+    """Programs that show a trace, as text."""
     no_xprof: str | None = None
-    """The reason why xprof, and so TensorBoard's profile plug-in, does not read it; None where it does."""
+    """Reason why xprof, and thus TensorBoard's profile plug-in, does not support it; None if it does."""
 
     @property
     def suffix(self) -> str:
@@ -29,9 +29,9 @@ class TraceFormat:
 
 
 XPLANE = TraceFormat(f"plugins/profile/*/*{xplane.SUFFIX}", xplane.XplaneTrace, "TensorBoard")
-"""What TensorFlow and JAX write."""
-CHROME = TraceFormat(chrome.FILES, chrome.ChromeTrace, "ui.perfetto.dev", "xprof reads no traces of PyTorch's")
-"""What PyTorch writes."""
+"""Format of TensorFlow and JAX."""
+CHROME = TraceFormat(chrome.FILES, chrome.ChromeTrace, "ui.perfetto.dev", "xprof does not support PyTorch's traces")
+"""Format of PyTorch."""
 FORMATS = (XPLANE, CHROME)
 
 
@@ -41,11 +41,11 @@ def format_of(file: str) -> TraceFormat:
 
 
 def open_trace(file: Path) -> Trace:
-    """Return the trace in the file, whatever its format; Unreadable if it is none."""
+    """Read a trace of any format; raise Unreadable if it is invalid."""
     return format_of(file.name).read(file)
 
 
 def newest(folder: Path) -> Path | None:
-    """Return the last trace that was written under the folder; None where there is none."""
+    """Return the newest trace in the folder; None without a trace."""
     files = sorted(file for form in FORMATS for file in folder.glob(form.files))
     return files[-1] if files else None

@@ -1,4 +1,4 @@
-"""A framework's profiler with error handling: start, stop, and the file that it wrote."""
+"""A framework's profiler with error handling."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from accelbench.profiling.trace.frameworks import FRAMEWORKS
 
 
 class Profiler:
-    """One framework's profiler, started and stopped at most once; `reason` says what went wrong with it, if anything.
+    """Profiler of one framework, started and stopped at most once.
 
-    Whatever a profiler raises is a reason, not an error: it must not end the measurement that it watches.
+    Exceptions of the framework are stored in `reason` and not raised, so that they do not end the measurement.
     """
 
     def __init__(self, folder: Path, backend: str) -> None:
@@ -38,17 +38,17 @@ class Profiler:
         self.start_s = perf_counter() - begin
 
     def stop(self) -> None:
-        """Stop and write, if it runs."""
+        """Stop the profiler and write the trace, if it is running."""
         if not (self._framework and self.running):
             return
         begin = perf_counter()
         self.running = False
         self.reason = self._attempt("stop", self._framework.stop)
-        self.reason = self.reason or self._attempt("leave out the host's name", self._forget_host)
+        self.reason = self.reason or self._attempt("remove the host's name", self._remove_host)
         self.stop_s = perf_counter() - begin
 
     def file(self) -> str | None:
-        """Return the trace that was written, within the folder; None, and a reason, where there is none."""
+        """Return the written trace relative to the folder; None without one, with the reason in `reason`."""
         written = sorted(path for path in self._files() - self._before if path.stat().st_size)
         if not written and self.reason is None:
             self.reason = (
@@ -61,15 +61,15 @@ class Profiler:
         return self._framework.step(number) if self._framework else nullcontext()
 
     def mark(self, name: str) -> None:
-        """Write an event of no length into the trace."""
+        """Write an event of zero length into the trace."""
         if self.running and self._framework:
             with self._framework.mark(name):
                 return
 
-    def _forget_host(self) -> None:
+    def _remove_host(self) -> None:
         for file in self._files() - self._before:
             if self._framework and file.stat().st_size:
-                self._framework.forget_host(file)
+                self._framework.remove_host(file)
 
     def _files(self) -> set[Path]:
         return set(self._folder.glob(self._framework.format.files)) if self._framework else set()
@@ -77,21 +77,21 @@ class Profiler:
     def _attempt(self, what: str, action: Callable[[], None]) -> str | None:
         try:
             action()
-        except Exception as error:  # noqa: BLE001 - each framework raises its own kinds, and none may end the training
-            said = " ".join(f"{type(error).__name__}: {error}".split())
-            return f"the profiler of {self._backend} did not {what}: {said}"
+        except Exception as error:  # noqa: BLE001 - frameworks raise various exceptions; none may end the training
+            message = " ".join(f"{type(error).__name__}: {error}".split())
+            return f"the profiler of {self._backend} did not {what}: {message}"
         return None
 
 
 def unsupported(backend: str) -> str | None:
-    """Return why that backend cannot be traced."""
+    """Return the reason why the backend cannot be traced; None if it can."""
     if backend not in FRAMEWORKS:
-        return f"no profiler of {backend} is known"
+        return f"backend {backend} has no profiler"
     return None if find_spec(backend) else f"{backend} is not installed"
 
 
 def unwritable(folder: Path) -> str | None:
-    """Return why no trace can be written to the folder, which is made if it is not there."""
+    """Create the folder if needed; return the reason why no trace can be written to it, or None."""
     probe = folder / f".writable-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,32 +11,33 @@ from typing import Any, Protocol
 from accelbench.profiling.machine.identity import HOST
 from accelbench.profiling.trace import chrome, xplane
 from accelbench.profiling.trace.formats import CHROME, XPLANE, TraceFormat
+from accelbench.profiling.trace.lines import Unreadable
 from accelbench.profiling.trace.parts import STEP
 
 
 class Framework(Protocol):
-    """One framework's profiler; it raises whatever the framework does."""
+    """Interface of a framework's profiler; exceptions of the framework are raised."""
 
     format: TraceFormat
 
     def start(self, folder: Path) -> None:
-        """Start, for a trace under the folder."""
+        """Start the profiler, for a trace in the folder."""
 
     def stop(self) -> None:
-        """Stop, and write the trace."""
+        """Stop the profiler and write the trace."""
 
-    def forget_host(self, file: Path) -> None:
-        """Take the host's name out of the file that was written."""
+    def remove_host(self, file: Path) -> None:
+        """Remove the host's name from the written file."""
 
     def step(self, number: int) -> AbstractContextManager[Any]:
         """Return a context manager that marks one step in the trace."""
 
     def mark(self, name: str) -> AbstractContextManager[Any]:
-        """Return a context manager that marks what goes on in it."""
+        """Return a context manager that adds an event with this name to the trace."""
 
 
 class TensorFlow:
-    """The profiler of TensorFlow; on a GPU by CUPTI."""
+    """Profiler of TensorFlow; it uses CUPTI on a GPU."""
 
     format = XPLANE
 
@@ -50,13 +51,13 @@ class TensorFlow:
 
         tf.profiler.experimental.stop()
 
-    def forget_host(self, file: Path) -> None:
-        xplane.forget_host(file)
+    def remove_host(self, file: Path) -> None:
+        xplane.remove_host(file)
 
     def step(self, number: int) -> AbstractContextManager[Any]:
         import tensorflow as tf
 
-        # _r=1 says that it is a step: without it no tool computes a step time.
+        # _r=1 marks the event as a step; tools need it for step times.
         found: AbstractContextManager[Any] = tf.profiler.experimental.Trace(STEP, step_num=number, _r=1)
         return found
 
@@ -68,7 +69,7 @@ class TensorFlow:
 
 
 class Jax:
-    """The profiler of JAX, which traces Python's functions, too: what Keras's trainer waits for input with is one."""
+    """Profiler of JAX, which also traces Python functions, such as the one in which Keras's trainer waits for input."""
 
     format = XPLANE
 
@@ -83,11 +84,11 @@ class Jax:
         try:
             jax.profiler.stop_trace()
         except BaseException:
-            forget_jax_session()
+            reset_jax_profiler()
             raise
 
-    def forget_host(self, file: Path) -> None:
-        xplane.forget_host(file)
+    def remove_host(self, file: Path) -> None:
+        xplane.remove_host(file)
 
     def step(self, number: int) -> AbstractContextManager[Any]:
         import jax
@@ -103,11 +104,11 @@ class Jax:
 
 
 class Torch:
-    """The profiler of PyTorch (Kineto), without the stacks of Python: they take ten times the events.
+    """Profiler of PyTorch (Kineto), without Python stacks, which would multiply the number of events by ten.
 
-    Where there is a CUDA device its kernels, copies and allocations are traced, too. A CPU's allocations are not:
-    only those since the profiler's start would count, and the weights are older. All threads are traced, for one
-    of them may make the input.
+    On a CUDA device, kernels, copies and allocations are traced, too. A CPU's allocations are not traced, because they
+    would not include the weights, which are older than the trace. All threads are traced, including those that
+    prepare input.
     """
 
     format = CHROME
@@ -133,14 +134,20 @@ class Torch:
     def stop(self) -> None:
         profile, self._profile = self._profile, None
         profile.stop()
-        # Kineto leaves a half-written file where the disk is full, and raises nothing.
+        name = f"{HOST}.{time_ns()}"
+        # On a full disk, Kineto leaves a partial file and raises nothing.
         with TemporaryDirectory(dir=self._folder) as scratch:
-            raw = Path(scratch, "trace.json")
+            raw = Path(scratch, f"{name}.json")
             profile.export_chrome_trace(str(raw))
-            chrome.finish(raw, self._folder / chrome.FILES.replace("*", f"{HOST}.{time_ns()}"))
+            try:
+                chrome.finish(raw, self._folder / chrome.FILES.replace("*", name))
+            except Unreadable:
+                if raw.exists():  # invalid, but complete
+                    raw.rename(self._folder / raw.name)
+                raise
 
-    def forget_host(self, file: Path) -> None:
-        """Leave the file as it is: it was written without the host's name."""
+    def remove_host(self, file: Path) -> None:
+        """Do nothing: the file was written without the host's name."""
 
     def step(self, number: int) -> AbstractContextManager[Any]:
         from torch.profiler import record_function
@@ -155,10 +162,10 @@ class Torch:
         return found
 
 
-def forget_jax_session() -> None:
-    """Let JAX start its profiler again: where stopping fails it keeps the ended session, and refuses every later one.
+def reset_jax_profiler() -> None:
+    """Reset JAX's profiler after a failed stop, which would otherwise block every later start.
 
-    JAX has no public way to do it (jax/_src/profiler.py: `stop_trace` resets its state only when all went well).
+    JAX has no public function for it (jax/_src/profiler.py: `stop_trace` resets its state only on success).
     """
     with suppress(ImportError, AttributeError):
         from jax._src.profiler import _profile_state
@@ -167,4 +174,4 @@ def forget_jax_session() -> None:
 
 
 FRAMEWORKS: dict[str, type[Framework]] = {"tensorflow": TensorFlow, "jax": Jax, "torch": Torch}
-"""The profiler of each backend."""
+"""Profilers by backend."""

@@ -15,11 +15,11 @@ Integers = NDArray[np.int64]
 
 
 class Unreadable(Exception):
-    """The file is not a complete trace; the message is the reason."""
+    """Error for a file that is not a complete trace; the message is the reason."""
 
 
 class TraceLine(Protocol):
-    """The events of one thread or stream."""
+    """Events of one thread or stream."""
 
     @property
     def plane(self) -> str:
@@ -30,7 +30,7 @@ class TraceLine(Protocol):
 
     @property
     def names(self) -> list[str]:
-        """Return the names of its events."""
+        """Return the distinct names of events."""
 
     @property
     def kinds(self) -> Integers:
@@ -41,7 +41,7 @@ class TraceLine(Protocol):
 
 
 class Trace(Protocol):
-    """One file."""
+    """A trace file."""
 
     @property
     def size(self) -> int:
@@ -60,4 +60,4 @@ class Trace(Protocol):
         """Return the peak of allocated device memory in bytes; None if the raw events lack it."""
 
     def lines(self) -> Iterator[TraceLine]:
-        """Yield every line of every plane, the devices' first."""
+        """Yield all lines of all planes, those of devices first."""

@@ -14,20 +14,20 @@ class ScalarPoint(NamedTuple):
 
     step: int
     seconds: float
-    """The seconds since the record's start."""
+    """Seconds since the record's start."""
     value: float
 
 
 Series = Mapping[str, Sequence[ScalarPoint]]
-"""The points by tag; what stands before the slash is the card that TensorBoard shows them on."""
+"""Points by tag; TensorBoard groups tags by the part before the slash."""
 Readings = Mapping[str, Sequence[tuple[float, float]]]
-"""The readings of each sensor, such as `gpu.power`: seconds since the record's start, and value."""
+"""Readings by sensor, such as `gpu.power`: seconds since the record's start, and value."""
 
 
 def record_scalars(record: Record, readings: Readings | None = None) -> dict[str, list[ScalarPoint]]:
-    """Return each curve per epoch, step time and rate per step, and each sensor by its readings.
+    """Return the scalars of a record: curves per epoch, time and rate per step, and sensor readings.
 
-    Without readings a sensor's minimum, median and maximum are three points.
+    Without readings, each sensor has three points: minimum, median and maximum.
     """
     series: dict[str, list[ScalarPoint]] = {}
     ends = running(record.curves.get("epoch_s", []), record.phases.prepare_s)
@@ -55,7 +55,7 @@ def record_scalars(record: Record, readings: Readings | None = None) -> dict[str
 
 
 def running(seconds: Sequence[float], begin: float) -> list[float]:
-    """Return when each of the stretches of time ends that follow one another from `begin`."""
+    """Return the end times of consecutive intervals with these lengths, starting at `begin`."""
     ends = []
     for length in seconds:
         begin += length
@@ -64,16 +64,16 @@ def running(seconds: Sequence[float], begin: float) -> list[float]:
 
 
 def write_scalars(folder: Path, series: Series, started: float) -> Path:
-    """Write an events file into the folder and return it; `started` is in seconds since 1970.
+    """Write an events file to the folder and return its path; `started` is in seconds since 1970.
 
-    OSError where the folder cannot be written.
+    Raises OSError if the folder cannot be written.
     """
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     folder.mkdir(parents=True, exist_ok=True)
-    # TensorBoard finds it by `tfevents`.
+    # TensorBoard requires `tfevents` in the name.
     path = folder / f"events.out.tfevents.{int(started)}.accelbench"
     with path.open("wb") as file:
         writer = RecordWriter(file)

@@ -1,9 +1,9 @@
 """Reader of `*.xplane.pb` traces: line by line, without TensorFlow, in bounded memory.
 
 The format is the protocol buffer `XSpace` (openxla/xla, xla/tsl/profiler/protobuf/xplane.proto): planes (a host, a
-device) hold lines (a thread, a stream), lines hold events. Only the fields needed are declared here; protobuf carries
-the others along. Planes, lines and metadata are declared as the bytes they are on disk, so that one line at a time is
-taken apart, and never the whole file.
+device) contain lines (a thread, a stream), lines contain events. Only the required fields are declared here; protobuf
+preserves the others. Planes, lines and metadata are declared as bytes, so that one line at a time is parsed, and never
+the complete file.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from accelbench.profiling.machine.identity import HOST
 from accelbench.profiling.trace.lines import Integers, Unreadable
 
 CLOSING_PLANE = "Task Environment"
-"""The name of the plane that is written last, when the profiler has stopped."""
+"""Name of the plane that the profiler writes last."""
 
 SUFFIX = ".xplane.pb"
-"""The end of the name of a trace's file, which the profilers put the host's name before."""
+"""Suffix of a trace's file name; the profilers use the host's name as stem."""
 
-INT, MESSAGE, BYTES = 3, 11, 12  # FieldDescriptorProto.Type; names are bytes, too: not all of them are valid UTF-8
+INT, MESSAGE, BYTES = 3, 11, 12  # FieldDescriptorProto.Type; names are bytes because some are not valid UTF-8
 FIELDS = {
     "XSpace": {"planes": (1, BYTES, True), "errors": (2, BYTES, True), "hostnames": (4, BYTES, True)},
     "XPlane": {"name": (2, BYTES, False), "lines": (3, BYTES, True), "event_metadata": (4, BYTES, True)},
@@ -42,26 +42,26 @@ FIELDS = {
     "XEventMetadataEntry": {"key": (1, INT, False), "value": (2, MESSAGE, False)},
     "XEventMetadata": {"name": (2, BYTES, False), "display_name": (4, BYTES, False)},
 }
-"""The fields of each message: number, type, whether repeated."""
+"""Fields of each message: number, type, whether repeated."""
 NESTED = {("XLine", "events"): "XEvent", ("XEventMetadataEntry", "value"): "XEventMetadata"}
 
 
 @dataclass(frozen=True)
 class XplaneLine:
-    """The events of one thread or stream, in the order written."""
+    """Events of one thread or stream, in file order."""
 
     plane: str
     name: str
     names: list[str]
-    """The names of what can happen on this plane."""
+    """Names of the plane's kinds of events."""
     kinds: Integers
-    """The place in `names` of each event's name."""
+    """Index into `names` of each event."""
     message: Any
     base_ns: int
-    """The moment, in nanoseconds, that every line counts its start from."""
+    """Time origin of all lines, in nanoseconds."""
 
     def span(self, chosen: NDArray[np.bool_]) -> tuple[Integers, Integers]:
-        """Return when each of the chosen events began and ended, in picoseconds on the clock that all lines share."""
+        """Return begin and end of the chosen events, in picoseconds since the common origin of all lines."""
         events, wanted, count = self.message.events, chosen.tolist(), int(np.count_nonzero(chosen))
         start = (self.message.timestamp_ns - self.base_ns) * 1000
         begins = np.fromiter((event.offset_ps for event in compress(events, wanted)), np.int64, count) + start
@@ -69,10 +69,10 @@ class XplaneLine:
 
 
 class XplaneTrace:
-    """One `*.xplane.pb`, whose lines are taken apart when they are asked for."""
+    """An `*.xplane.pb` file, whose lines are parsed on iteration."""
 
     memory_peak_bytes: int | None = None
-    """Unknown: xprof reads the allocations."""
+    """Unknown from raw events; xprof reads the allocations."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -85,17 +85,17 @@ class XplaneTrace:
         self._space = parse("XSpace", data)
         del data  # memory: a trace can be large
         self.errors = [text(error) for error in self._space.errors]
-        """The profiler's own complaints, CUPTI's refusals among them."""
+        """Errors reported by the profiler, including CUPTI's."""
         self._planes = [parse("XPlane", plane) for plane in self._space.planes]
         self._planes.sort(key=lambda plane: not plane.name.startswith(b"/device:"))
         del self._space.planes[:]
         self._base_ns = 0
         self.planes = [text(plane.name) for plane in self._planes]
         if CLOSING_PLANE not in self.planes:
-            raise Unreadable(f"{path.name} has no plane {CLOSING_PLANE!r}: cut short, or from another profiler version")
+            raise Unreadable(f"{path.name} has no plane {CLOSING_PLANE!r}: truncated, or of another profiler version")
 
     def lines(self) -> Iterator[XplaneLine]:
-        """Yield every line of every plane, the devices' first, one in memory at a time."""
+        """Yield all lines of all planes, those of devices first, with one line in memory at a time."""
         for plane in self._planes:
             lookup, names = metadata(plane)
             for message in map(self._line, plane.lines):
@@ -104,7 +104,7 @@ class XplaneTrace:
                 yield XplaneLine(text(plane.name), name, names, kinds_of(ids, lookup), message, self._base_ns)
 
     def cut(self, until_ps: int, path: Path) -> None:
-        """Write the same trace without the events that begin later than that."""
+        """Write the trace without the events that begin after `until_ps`."""
         space = messages()["XSpace"]()
         space.CopyFrom(self._space)
         for plane in self._planes:
@@ -121,16 +121,16 @@ class XplaneTrace:
         path.write_bytes(space.SerializeToString())
 
     def _line(self, raw: bytes) -> Any:
-        """Parse one line; the start of the first that is read is what all lines' times are counted from."""
+        """Parse one line; the start of the first parsed line becomes the time origin of all lines."""
         message = parse("XLine", raw)
         self._base_ns = self._base_ns or message.timestamp_ns
         return message
 
 
-def forget_host(file: Path) -> Path:
-    """Take the host's name out of a trace, and out of the names of all that the profiler wrote for it.
+def remove_host(file: Path) -> Path:
+    """Remove the host's name from a trace and from the names of all files of this trace.
 
-    Returns the trace's new file, `localhost.xplane.pb`. Raises `OSError`, or `Unreadable` for a file that is no trace.
+    Returns the trace's new path, `localhost.xplane.pb`. Raises OSError, or Unreadable for an invalid trace.
     """
     space = parse("XSpace", file.read_bytes())
     space.hostnames[:] = [HOST.encode()] * len(space.hostnames)
@@ -145,7 +145,7 @@ def forget_host(file: Path) -> Path:
 
 
 def metadata(plane: Any) -> tuple[dict[int, int], list[str]]:
-    """Return the names, and the place of each kind of event in them; 0 is that of kinds that are not declared."""
+    """Return a plane's index by metadata id, and its names of events; index 0 is for undeclared ids."""
     lookup, names = {}, [""]
     for raw in plane.event_metadata:
         entry = parse("XEventMetadataEntry", raw)
@@ -155,7 +155,7 @@ def metadata(plane: Any) -> tuple[dict[int, int], list[str]]:
 
 
 def kinds_of(ids: Integers, lookup: dict[int, int]) -> Integers:
-    """Return each event's place in the list of names, from the number that it is stored with."""
+    """Return the index into the names for each event's metadata id."""
     unique, inverse = np.unique(ids, return_inverse=True)
     return np.asarray([lookup.get(number, 0) for number in unique.tolist()], np.int64)[inverse]
 
@@ -165,18 +165,18 @@ def text(raw: bytes) -> str:
 
 
 def parse(kind: str, data: bytes) -> Any:
-    """Parse a message of that kind; Unreadable if the bytes are none."""
+    """Parse a protobuf message of this kind; raise Unreadable if it is invalid."""
     from google.protobuf.message import DecodeError
 
     try:
         return messages()[kind].FromString(data)
     except DecodeError as error:
-        raise Unreadable(f"the file is cut short, or no xplane.pb of a known version ({kind}: {error})") from error
+        raise Unreadable(f"the file is truncated, or not an xplane.pb of a known version ({kind}: {error})") from error
 
 
 @cache
 def messages() -> dict[str, Any]:
-    """Return the message classes, by name."""
+    """Return the protobuf message classes by name."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="accelbench_xplane.proto", package="accelbench")

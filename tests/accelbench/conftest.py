@@ -1,4 +1,4 @@
-"""One run with everything in it and its report, which many tests read."""
+"""Fixtures: a run with all kinds of records, and its report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fixtures.report_runs import make_run
 
 @pytest.fixture(scope="session")
 def rich_run(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    """A GPU node's run with its report, to be left as it was found."""
+    """Run of a GPU node with its report; tests must not change it."""
     store = make_run(tmp_path_factory.mktemp("runs") / "rich", rich_records())
     assert write_report(store) == store.path / "report.html"
     return store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("accelbench", "kernels", "profiling", "workloads")
-"""Top-level folders whose public classes have distinct names."""
+"""Top-level folders with distinct names of public classes."""
 
 
 def python_files(folder: Path) -> list[Path]:

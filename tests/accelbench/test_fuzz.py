@@ -1,6 +1,6 @@
-"""Whatever is typed, written in a suite or found in a store: an exit status of the contract, and never a traceback.
+"""Fuzz tests: any command line, suite or stored file gives a documented exit status and no traceback.
 
-The command line runs in this process, where an exception that nothing caught fails the test; nothing is measured.
+The command line runs in this process, so an uncaught exception fails the test. Nothing is measured.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tests.fixtures.report_runs import make_run
 CONTRACT = {0, 1, 2, 3, 130}
 SOME = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 KINDS = 3
-"""The number of records in the run that is damaged."""
-NOT_HERE = {"doctor"}
-"""The command that takes nothing, and looks for seconds at this machine."""
+"""Number of records in the corrupted run."""
+NOT_HERE = {"doctor", "gate"}
+"""Commands that take seconds without arguments."""
 
 
 @pytest.fixture(scope="module")
 def nothing_measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """All that comes before a run is done, and all that comes after, but nothing is measured, started or downloaded."""
+    """Replace measurements, process starts and downloads; all other code runs."""
 
     def no_network(file: File, *asked: object) -> None:
         raise DataError(f"cannot download {file.url}")
@@ -58,7 +58,7 @@ def nothing_measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with two whole runs in it, which is the working directory."""
+    """Working directory with two complete runs."""
     folder = tmp_path_factory.mktemp("fuzz")
     kinds = [record("matmul"), record("stream"), training("cpu", "float32", 0.01)]
     assert len(kinds) == KINDS
@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def status_of(*words: str) -> tuple[int, str]:
-    """Return the exit status of a command line, and what it says on standard error."""
+    """Return the exit status of a command line and its standard error."""
     out, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         status = main(list(words))
@@ -120,7 +120,7 @@ ODD = st.sampled_from(
 
 @st.composite
 def command_lines(draw: st.DrawFn) -> list[str]:
-    """A command with some of its own options, and whatever values."""
+    """Draw a command with some of its options and arbitrary values."""
     command: click.Command = cli
     words: list[str] = []
     while isinstance(command, click.Group):
@@ -142,7 +142,7 @@ def command_lines(draw: st.DrawFn) -> list[str]:
 @pytest.mark.usefixtures("nothing_measured", "folder")
 @settings(SOME, max_examples=300)
 @given(command_lines())
-def test_any_command_line_keeps_the_contract(words: list[str]) -> None:
+def test_any_command_line_has_a_documented_exit_status(words: list[str]) -> None:
     keeps_the_contract(*words)
 
 
@@ -159,7 +159,7 @@ OF_BENCHMARK = ("name", "device", "backends", "axes", "axes.op", "axes.n", "axes
 
 @st.composite
 def suites(draw: st.DrawFn) -> str:
-    """A suite's file with odd values, and odd keys."""
+    """Draw a suite file with invalid values and keys."""
     lines = ['description = "d"'] if draw(st.booleans()) else []
     lines += [f"{draw(st.sampled_from(KEYS))} = {draw(TOML)}" for _ in range(draw(st.integers(0, 2)))]
     for _ in range(draw(st.integers(0, 2))):
@@ -172,7 +172,7 @@ def suites(draw: st.DrawFn) -> str:
 @pytest.mark.usefixtures("nothing_measured")
 @settings(SOME, max_examples=300)
 @given(text=suites())
-def test_any_suite_keeps_the_contract(folder: Path, text: str) -> None:
+def test_any_suite_has_a_documented_exit_status(folder: Path, text: str) -> None:
     (folder / "odd.toml").write_text(text, encoding="utf-8")
     keeps_the_contract("run", "--suite", "odd.toml", "--device", "cpu")
 
@@ -186,14 +186,14 @@ VALUES = st.sampled_from(
 
 
 def spots(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the way to every value in JSON."""
+    """Yield the path to every value of JSON data."""
     yield at
     for key in node if isinstance(node, dict) else {0, len(node) - 1} if isinstance(node, list) and node else ():
         yield from spots(node[key], (*at, key))
 
 
 def put(node: Any, at: tuple[Any, ...], value: Any) -> Any:
-    """Return JSON with another value at one place."""
+    """Return JSON data with another value at the given path."""
     if not at:
         return value
     copy = dict(node) if isinstance(node, dict) else list(node)
@@ -202,7 +202,7 @@ def put(node: Any, at: tuple[Any, ...], value: Any) -> Any:
 
 
 def spoiled(draw: st.DrawFn, text: str) -> bytes:
-    """Return JSON with an odd value in it, or its bytes with something cut out, doubled or put in."""
+    """Return JSON with one invalid value, or its bytes with a part removed, doubled or inserted."""
     if draw(st.booleans()):
         data = json.loads(text)
         return json.dumps(put(data, draw(st.sampled_from(list(spots(data)))), draw(VALUES))).encode()
@@ -217,7 +217,7 @@ def spoiled(draw: st.DrawFn, text: str) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn) -> tuple[str, int, bytes]:
-    """Which of a run's files is damaged, which of its lines, and what stands there."""
+    """Draw the corrupted file of a run, its line number and its new content."""
     whole = RunStore(Path("whole"))
     if draw(st.integers(0, 3)) == 0:
         return "run.json", 0, spoiled(draw, whole.info_path.read_text(encoding="utf-8"))
@@ -230,9 +230,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, int, bytes]:
 @pytest.mark.usefixtures("nothing_measured")
 @SOME
 @given(damage=damaged())
-def test_any_damage_of_a_store_keeps_the_contract_and_costs_its_record_alone(
-    folder: Path, damage: tuple[str, int, bytes]
-) -> None:
+def test_any_corruption_of_a_store_loses_only_its_record(folder: Path, damage: tuple[str, int, bytes]) -> None:
     name, number, content = damage
     shutil.rmtree(folder / "odd", ignore_errors=True)
     shutil.copytree(folder / "whole", folder / "odd")
@@ -245,7 +243,7 @@ def test_any_damage_of_a_store_keeps_the_contract_and_costs_its_record_alone(
     if name == "records.jsonl":
         others = [each for place, each in enumerate(RunStore(folder / "whole").contents().lines) if place != number]
         assert {str(each.point) for each in others} <= {str(each.point) for each in read}
-    if name == "run.json" or len(read) == KINDS:  # the report of what is left without the damaged is that of any run
+    if name == "run.json" or len(read) == KINDS:  # without the corrupted record, the report is an ordinary one
         keeps_the_contract("report", "odd")
     keeps_the_contract("compare", "other", "odd")
     keeps_the_contract("history", ".")
@@ -267,9 +265,7 @@ def test_any_damage_of_a_store_keeps_the_contract_and_costs_its_record_alone(
     ],
     ids=lambda words: " ".join(words)[:40],
 )
-def test_what_cannot_be_meant_is_one_line_of_a_real_process(
-    accelbench: Run, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_invalid_values_are_one_line_of_a_real_process(accelbench: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "nested.toml").write_text(f"description = {'[' * 5000}")
     process = accelbench(*words)
     assert (process.returncode, process.stderr.count("\n")) == (2, 1)

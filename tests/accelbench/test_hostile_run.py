@@ -1,4 +1,4 @@
-"""A run whose every text is hostile is shown by every command, and no text of it does anything."""
+"""Tests that every command shows a run with hostile texts as plain text."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ HOSTILE = (
     "=1+1\x1b]0;owned\x07\x1b[2J[red]x[/red]\u202egpj\u2066\x9b31m\r\n[1/1] faked\t"
     "<script>document.title='owned'</script><img src=http://tracker.invalid/x onerror=alert(1)>"
 )
-ACTING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 FIXED = {"device", "schema_version", "created", "started", "uuid_hash"}
 
 
 def schema_words(schema: Any) -> set[str]:
-    """The words that the fields of a schema may be one of, which cannot be anything else."""
+    """Return the literal values of a schema's fields, which validation does not allow to change."""
     if isinstance(schema, dict):
         found = {str(word) for word in (*schema.get("enum", ()), schema.get("const", ""))}
         return found.union(*map(schema_words, schema.values()))
@@ -41,7 +41,7 @@ WORDS = schema_words(RunInfo.model_json_schema()) | schema_words(Record.model_js
 
 
 def spoiled(data: Any, schema: set[str], field: str = "") -> Any:
-    """The data with the hostile text at the end of every text, and of every name that is not the schema's."""
+    """Return the data with the hostile text in every string, and in every key that the schema does not fix."""
     if isinstance(data, str):
         return data if field in FIXED or data in WORDS else HOSTILE + data
     if isinstance(data, dict) and field == "axes":
@@ -55,7 +55,7 @@ def spoiled(data: Any, schema: set[str], field: str = "") -> Any:
 
 
 def field_names(schema: Any) -> set[str]:
-    """The names of all fields of a schema."""
+    """Return the names of all fields of a schema."""
     if isinstance(schema, dict):
         return set(schema.get("properties", ())).union(*map(field_names, schema.values()))
     return set().union(*map(field_names, schema)) if isinstance(schema, list) else set()
@@ -63,7 +63,7 @@ def field_names(schema: Any) -> set[str]:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two runs of a stranger, who wrote what he liked wherever a text may stand."""
+    """Two runs with hostile text in every possible place."""
     fields = field_names(RunInfo.model_json_schema()) | field_names(Record.model_json_schema())
     found = []
     records = [*rich_records(), *study_records(), training("cpu", "float64", 0.02, profile=profile())]
@@ -79,27 +79,27 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return found
 
 
-def said(*arguments: object) -> str:
-    """What a command prints to a terminal that shows colours; its own colours are taken out."""
+def output_of(*arguments: object) -> str:
+    """Return the output of a command on a colour terminal, without the colour codes of the console."""
     result = CliRunner().invoke(cli, list(map(str, arguments)), catch_exceptions=False, color=True)
     return re.sub(r"\x1b\[[\d;]*m", "", result.output)
 
 
-def check(shown: str) -> None:
-    """Nothing in it acts, and it is shown as the text that it is."""
-    assert not ACTING.search(shown)
+def check_plain(shown: str) -> None:
+    """Assert that the output has no control characters and contains the markup as text."""
+    assert not CONTROL.search(shown)
     assert "[red]x[/red]" in re.sub(r"\s", "", shown)
 
 
 @pytest.mark.slow
-def test_no_text_of_a_foreign_run_acts_in_the_terminal_the_page_or_the_tables(hostile: list[Path]) -> None:
-    check(said("report", hostile[0]))
+def test_report_of_a_hostile_run_is_plain_text(hostile: list[Path]) -> None:
+    check_plain(output_of("report", hostile[0]))
     page = (hostile[0] / "report.html").read_text()
-    check(Tags(page).text)
-    assert not ACTING.search(page)
+    check_plain(Tags(page).text)
+    assert not CONTROL.search(page)
     assert not {"script", "img"} & {tag for tag, _ in Tags(page).tags}
     table = (hostile[0] / "records.csv").read_text()
-    assert not ACTING.search(table)
+    assert not CONTROL.search(table)
     for line in csv.reader(table.splitlines()):
         for cell in line:
             assert not cell.startswith(("=", "+", "@"))
@@ -107,35 +107,35 @@ def test_no_text_of_a_foreign_run_acts_in_the_terminal_the_page_or_the_tables(ho
 
 
 @pytest.mark.slow
-def test_no_text_of_foreign_runs_acts_in_the_report_of_both(hostile: list[Path], tmp_path: Path) -> None:
-    check(said("report", *hostile, "--out", tmp_path / "both.html"))
+def test_joint_report_of_hostile_runs_is_plain_text(hostile: list[Path], tmp_path: Path) -> None:
+    check_plain(output_of("report", *hostile, "--out", tmp_path / "both.html"))
     page = (tmp_path / "both.html").read_text()
-    check(Tags(page).text)
-    assert not ACTING.search(page)
+    check_plain(Tags(page).text)
+    assert not CONTROL.search(page)
     assert not {"script", "img"} & {tag for tag, _ in Tags(page).tags}
-    assert not ACTING.search((tmp_path / "both.csv").read_text())
+    assert not CONTROL.search((tmp_path / "both.csv").read_text())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["compare", "history", "pack", "resume", "tensorboard"])
-def test_no_text_of_a_foreign_run_acts_in_another_command(
+def test_other_commands_with_a_hostile_run_print_plain_text(
     hostile: list[Path], command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if command == "compare":
-        check(said("compare", *hostile, "--even-if-disturbed", "--fail-on", "slower:1%"))
+        check_plain(output_of("compare", *hostile, "--include-noisy", "--fail-on", "slower:1%"))
     elif command == "history":
-        check(said("history", hostile[0].parent))
+        check_plain(output_of("history", hostile[0].parent))
     elif command == "pack":
-        assert not ACTING.search(said("pack", hostile[0], "--out", tmp_path / "a\u202e\x07.tar.xz"))
+        assert not CONTROL.search(output_of("pack", hostile[0], "--out", tmp_path / "a\u202e\x07.tar.xz"))
     else:
         result = CliRunner().invoke(cli, [command, str(hostile[0])])
         assert result.exception is not None
-        assert not ACTING.search(result.output)
+        assert not CONTROL.search(result.output)
 
 
 @pytest.mark.slow
-def test_the_names_of_runs_in_a_pack_do_not_act(
+def test_names_of_runs_in_a_bundle_are_plain_text(
     hostile: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -145,4 +145,4 @@ def test_the_names_of_runs_in_a_pack_do_not_act(
         (pack,) = write_pack([RunStore.open(odd)], tmp_path / "foreign.tar.xz")
     finally:
         odd.rename(hostile[0])
-    check(said("report", pack))
+    check_plain(output_of("report", pack))

@@ -1,4 +1,4 @@
-"""How a run ends: its exit status, and what it says of it."""
+"""Tests of the end of a run: exit status, messages and report."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ def ended(path: Path, records: list[Record], require_quiet: bool) -> tuple[int, 
     return exit_status(Run.of(store), PlainConsole(file=out, width=100)), out.getvalue()
 
 
-def test_a_disturbed_point_fails_the_run_that_requires_quiet_and_is_named(tmp_path: Path) -> None:
+def test_a_noisy_point_fails_a_run_with_require_quiet(tmp_path: Path) -> None:
     status, out = ended(tmp_path / "run", [record("queens"), NOISY], require_quiet=True)
     assert status == 1
     assert "stream op=copy" in out
     assert "queens" not in out
 
 
-def test_a_quiet_run_that_requires_quiet_ends_well(tmp_path: Path) -> None:
+def test_a_run_without_noise_passes_with_require_quiet(tmp_path: Path) -> None:
     assert ended(tmp_path / "run", [record("queens")], require_quiet=True) == (0, "")
 
 
-def test_a_disturbed_point_alone_fails_no_other_run(tmp_path: Path) -> None:
+def test_a_noisy_point_passes_without_require_quiet(tmp_path: Path) -> None:
     assert ended(tmp_path / "run", [NOISY], require_quiet=False) == (0, "")
 
 
-def test_a_failed_point_fails_every_run(tmp_path: Path) -> None:
+def test_a_failed_point_fails_the_run(tmp_path: Path) -> None:
     assert ended(tmp_path / "run", [unmeasured("fma", "failed", "it crashed")], require_quiet=False)[0] == 1
 
 
@@ -58,8 +58,8 @@ assert "accelbench.report.page" not in sys.modules
 """
 
 
-def test_a_report_is_written_without_its_libraries_in_this_process(tmp_path: Path) -> None:
-    """In a process of its own: one with a thread of an earlier test would not fork."""
+def test_the_report_is_written_in_a_forked_process(tmp_path: Path) -> None:
+    """Tested in a new process, since threads of earlier tests prevent the fork."""
     store = make_run(tmp_path / "run", [record("launch")])
     command = [sys.executable, "-c", REPORT, str(store.path)]
     process = subprocess.run(command, env=environment(), capture_output=True, text=True)
@@ -80,7 +80,7 @@ def test_a_report_is_written_in_a_process_with_other_threads(tmp_path: Path) -> 
     assert (store.path / "report.html").is_file()
 
 
-def test_a_report_that_cannot_be_written_is_a_failure_with_its_reason(
+def test_a_report_that_cannot_be_written_is_a_failure_with_a_message(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     store = make_run(tmp_path / "run", [record("launch")])

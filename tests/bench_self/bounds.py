@@ -1,4 +1,4 @@
-"""A bound of the suite on itself, and the runs that it is measured by."""
+"""Bounds of the self-benchmarks, and the runs by which they are measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDS = 3
 
 @dataclass
 class Bound:
-    """A bound of the suite on itself: its ratios or figures, and what they must reach."""
+    """Bound of a self-benchmark: the measured values and their limits."""
 
     name: str
     unit: str
@@ -42,7 +42,7 @@ def accelbench(*arguments: str) -> list[str]:
 
 
 def rates(*arguments: str) -> dict[str, float]:
-    """Work per second of each point of one run, by the point's parameters."""
+    """Return the rate of each point of one run, by benchmark and parameter values."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         command = accelbench("run", *arguments, "--device", "cpu", "--no-ceilings", "--out", str(out))

@@ -1,4 +1,4 @@
-"""The cost of the suite itself: start-up, its share of a run, its memory."""
+"""Overhead of the harness: start-up time, share of a run, memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNNER_MEMORY_LIMIT = 200e6
 
 
 def start_up(console: Console) -> list[Bound]:
-    """Wall time of the commands that must answer at once."""
+    """Measure the wall time of commands that must start fast."""
     console.print("start-up")
     bounds = []
     for arguments in (("list",), ("--help",)):
@@ -32,7 +32,7 @@ def start_up(console: Console) -> list[Bound]:
 
 
 def quick_suite(console: Console) -> list[Bound]:
-    """Wall time, harness share and the runner's peak memory of suite quick."""
+    """Measure wall time, harness share and the runner's peak memory of the suite quick."""
     console.print("suite quick")
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
@@ -45,17 +45,17 @@ def quick_suite(console: Console) -> list[Bound]:
             sleep(0.2)
         wall = perf_counter() - begin
         if process.returncode != 0:
-            raise RuntimeError(f"suite quick ended with status {process.returncode}")
+            raise RuntimeError(f"the suite quick ended with exit status {process.returncode}")
         used = sum(sum(record["phases"].values()) for record in records(out))
     return [
         Bound("suite quick, wall time", "min", at_most=5, found=[wall / 60]),
-        Bound("suite quick, the harness's own share", "", at_most=0.05, found=[1 - used / wall]),
-        Bound("suite quick, the runner's peak memory", "MB", at_most=RUNNER_MEMORY_LIMIT / 1e6, found=[peak / 1e6]),
+        Bound("suite quick, share of the harness", "", at_most=0.05, found=[1 - used / wall]),
+        Bound("suite quick, peak memory of the runner", "MB", at_most=RUNNER_MEMORY_LIMIT / 1e6, found=[peak / 1e6]),
     ]
 
 
 def runner_memory(pid: int) -> int:
-    """Resident bytes of that one process, its workers not counted; 0 once it has ended."""
+    """Return the resident bytes of one process without its workers; 0 after it has ended."""
     try:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.NoSuchProcess:

@@ -1,10 +1,10 @@
-"""Our ceilings beside likwid-bench's (Debian: apt install likwid), and our matrix product beside our ceilings.
+"""Our ceilings compared with likwid-bench's (Debian: apt install likwid), and our matrix product with our ceilings.
 
-likwid-bench has a kernel for each instruction set: ours are compared with those for the widest vectors that this CPU
-has, and each comparison names its kernel. Where likwid-bench has none of that name, that is said, and nothing compared.
+likwid-bench has a kernel for each instruction set. The counterparts are those for the widest vectors of this CPU, and
+each comparison names its kernel. Missing kernels are reported and not compared.
 
-Both need the machine for themselves. Ours is the median of executions of milliseconds, whose threads the system may
-move. likwid-bench gives the mean of seconds and ties its threads to CPUs, so that other work slows it more.
+Both need an otherwise idle machine. Our result is the median of executions of milliseconds, with threads that the
+system may move. likwid-bench returns the mean over seconds and pins its threads to CPUs, so other load slows it more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.bench_self.bounds import ROUNDS, Bound, rates
 
 @dataclass(frozen=True)
 class Kernels:
-    """The names of likwid-bench's kernels for one instruction set."""
+    """Names of likwid-bench's kernels for one instruction set."""
 
     fp64: str
     fp32: str
@@ -48,9 +48,10 @@ NEON = Kernels("peakflops_neon_fma", "peakflops_sp_neon_fma", "", "")
 
 
 def counterparts(isa: Collection[str], sve_bits: int = 0) -> Kernels | None:
-    """Return the kernels for the widest vectors among those instruction sets (the names of the operating system).
+    """Return the kernels for the widest vectors among these instruction sets (as the operating system names them).
 
-    None where likwid-bench has none. It has no AVX-512 triad with FMA past the cache, so that one has none.
+    Returns None if likwid-bench has none. It has no AVX-512 triad with FMA and non-temporal stores, so the one without
+    FMA is used.
     """
     if "avx512f" in isa:
         return x86("avx512_fma", "avx512")
@@ -64,13 +65,13 @@ def counterparts(isa: Collection[str], sve_bits: int = 0) -> Kernels | None:
 
 
 SVE_BYTES = Path("/proc/sys/abi/sve_default_vector_length")
-"""The bytes of a vector of SVE, whose width is the CPU's own choice."""
+"""File with the SVE vector length of this CPU in bytes."""
 
 
 def available(console: Console) -> Kernels:
-    """Return the counterparts that this machine's likwid-bench has; the others are empty, and named on the console."""
+    """Return the counterparts in the installed likwid-bench; missing ones are empty, and reported on the console."""
     if shutil.which("likwid-bench") is None:
-        console.print("likwid-bench is not installed (Debian: apt install likwid): its comparisons are left out")
+        console.print("likwid-bench is not installed (Debian: apt install likwid): not compared")
         return NONE
     isa = collect_cpu().isa
     wanted = counterparts(isa, 8 * (read_int(SVE_BYTES) or 0)) or NONE
@@ -84,7 +85,7 @@ def available(console: Console) -> Kernels:
 
 
 def likwid(test: str, workgroup: str, *options: str) -> float:
-    """FLOP/s or byte/s as likwid-bench counts them."""
+    """Return the FLOP/s or byte/s of a likwid-bench kernel."""
     command = ["likwid-bench", "-t", test, "-W", workgroup, *options]
     output = subprocess.run(command, capture_output=True, text=True, check=True)
     unit = "MFlops/s" if "peakflops" in test else "MByte/s"
@@ -95,7 +96,7 @@ def likwid(test: str, workgroup: str, *options: str) -> float:
 
 
 def against_likwid(console: Console) -> list[Bound]:
-    """Our ceilings beside likwid-bench's, and our matmul beside our ceilings."""
+    """Compare our ceilings with likwid-bench's, and our matmul with our ceilings."""
     cores = len(psutil.Process().cpu_affinity())
     against = available(console)
     bounds = {
@@ -108,12 +109,13 @@ def against_likwid(console: Console) -> list[Bound]:
         "vendor": Bound("vendor matmul float32 n=2048 ÷ FMA ceiling", "×", 0.85),
         "numba": Bound("Numba matmul float32 n=2048 ÷ FMA ceiling", "×", 0.75),
     }
-    for turn in range(ROUNDS):
-        console.print(f"round {turn + 1} of {ROUNDS}: kernels" + (" and likwid-bench" if against != NONE else ""))
+    for number in range(ROUNDS):
+        kernels = "kernels" if against == NONE else "kernels and likwid-bench"
+        console.print(f"repetition {number + 1} of {ROUNDS}: {kernels}")
         ceiling = rates("peak-arith", "--max-seconds", "1")
         for dtype, bits, test in (("float64", "fp64", against.fp64), ("float32", "fp32", against.fp32)):
             for scope, threads in (("one", 1), ("all", cores)) if test else ():
-                # Its 20 kB are shared by the threads of the work group.
+                # likwid-bench divides the working set of a work group among its threads.
                 ours = ceiling[f"peak-arith {dtype} {scope}"]
                 bounds[f"{bits} {scope}"].found.append(ours / likwid(test, f"N:{20 * threads}kB:{threads}"))
         stream = rates("stream", "--param", "op=triad", "--param", "dtype=float64", "--max-seconds", "2")
@@ -123,7 +125,7 @@ def against_likwid(console: Console) -> list[Bound]:
                 bounds[kind].found.append(triad / likwid(test, f"N:512MB:{cores}"))
         matmul = rates("matmul", "--param", "dtype=float32", "--param", "n=2048", "--max-seconds", "2")
         after = rates("peak-arith", "--param", "dtype=float32", "--param", "cores=all", "--max-seconds", "1")
-        beside = statistics.mean([ceiling["peak-arith float32 all"], after["peak-arith float32 all"]])
+        mean = statistics.mean([ceiling["peak-arith float32 all"], after["peak-arith float32 all"]])
         for impl in ("vendor", "numba"):
-            bounds[impl].found.append(matmul[f"matmul {impl} float32 2048"] / beside)
+            bounds[impl].found.append(matmul[f"matmul {impl} float32 2048"] / mean)
     return list(bounds.values())

@@ -1,9 +1,9 @@
-"""Our matrix products beside the vendor's, on one core and on all: squares, and the shapes of deep learning.
+"""Our matrix products compared with the vendor's, on one core and on all: squares, and shapes of deep learning.
 
-NumPy's library multiplies floating-point numbers, oneDNN those of 8 and 16 bits, of which only squares are measured, if
-PyTorch is installed and this CPU has the instruction. Both products are of the same matrices in one process. They take
-turns, theirs, ours, ours, theirs, so that each ratio is of neighbours in time. Run as a program, this measures the
-products that its arguments name, and prints each round's ratio.
+The vendor's library is NumPy's BLAS for float32 and float64, and oneDNN for 8 and 16 bits; the latter is measured for
+squares only, if PyTorch is installed and the CPU has the instruction. Both products are of the same matrices in one
+process, in the order vendor, ours, ours, vendor, so that each ratio is of consecutive measurements. As a program, this
+module measures the products named by its arguments and prints the ratio of each repetition.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tests.bench_self.bounds import ROUNDS, Bound
 
 DTYPES = ("float32", "float64")
 SQUARES = ("1024x1024x1024", "2048x2048x2048", "4096x4096x4096")
-TURN_SECONDS = 0.1
-"""The least time of a turn: several products of the small shapes, one of the largest."""
+SAMPLE_SECONDS = 0.1
+"""Minimum time of a measurement: several products of small shapes, one of the largest."""
 PAUSE_SECONDS = 0.1
-"""The time in which a library's threads, which spin for a while when their work is done, go to sleep."""
+"""Pause in which the threads of a library stop spinning after their work."""
 SQUARE_AT_LEAST, SHAPE_AT_LEAST, NARROW_AT_LEAST = 1.0, 0.9, 0.9
 SKIPPED = "skipped:"
-"""The word before the reason why a type cannot be measured here."""
+"""Prefix of the reason why a dtype cannot be measured on this machine."""
 
 
-def matmul_beside_vendor(console: Console) -> list[Bound]:
-    """The rate of our product as a ratio to that of NumPy's library, or of oneDNN."""
+def matmul_against_vendor(console: Console) -> list[Bound]:
+    """Return the rate of our product ÷ the rate of NumPy's BLAS or of oneDNN."""
     cpus = sorted(os.sched_getaffinity(0))
     places = {"one core": cpus[:1], "all cores": cpus} if len(cpus) > 1 else {"one core": cpus}
     bounds = []
@@ -46,7 +46,7 @@ def matmul_beside_vendor(console: Console) -> list[Bound]:
 
 
 def measured(place: str, cpus: list[int], dtype: str, console: Console) -> list[Bound]:
-    """Return the bounds for one type, found by a fresh process: a library counts its CPUs when it is loaded."""
+    """Return the bounds for one dtype, measured in a new process, since libraries count the CPUs when loaded."""
     command = [
         "taskset",
         "--cpu-list",
@@ -72,9 +72,9 @@ def measured(place: str, cpus: list[int], dtype: str, console: Console) -> list[
 
 
 def ratios(dtype: str, shape: str) -> list[float]:
-    """Return the vendor's time as a ratio to ours, round by round; both answers are checked first.
+    """Return the vendor's time ÷ ours of each repetition, after verifying both answers.
 
-    Skip where one of them cannot multiply this type.
+    Raises Skip if one of them does not support this dtype.
     """
     point = Point("gemm", "cpu", {"dtype": dtype, "shape": shape}, seed=1)
     theirs, ours = (module.prepare(point) for module in (cpu_vendor, cpu_dots if dtype in NARROW else cpu_numba))
@@ -84,21 +84,21 @@ def ratios(dtype: str, shape: str) -> list[float]:
 
 
 def _ratio(theirs: Task, ours: Task) -> float:
-    first, second, third, fourth = (_turn(task) for task in (theirs, ours, ours, theirs))
+    first, second, third, fourth = (_seconds(task) for task in (theirs, ours, ours, theirs))
     return (first + fourth) / (second + third)
 
 
-def _turn(task: Task) -> float:
+def _seconds(task: Task) -> float:
     sleep(PAUSE_SECONDS)
-    task.run()  # wakes this library's threads
+    task.run()  # wakes the library's threads
     once = sample_seconds(task.run, 1)
-    return sample_seconds(task.run, round(TURN_SECONDS / once)) if once < TURN_SECONDS else once
+    return sample_seconds(task.run, round(SAMPLE_SECONDS / once)) if once < SAMPLE_SECONDS else once
 
 
 if __name__ == "__main__":
-    kind, *asked = sys.argv[1:]
+    dtype, *shapes = sys.argv[1:]
     try:
-        for each in asked:
-            print(each, *ratios(kind, each), flush=True)
+        for shape in shapes:
+            print(shape, *ratios(dtype, shape), flush=True)
     except Skip as reason:
         print(SKIPPED, reason)

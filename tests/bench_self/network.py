@@ -1,7 +1,7 @@
-"""Messages between two ranks beside programs that measure the same: Debian's NPtcp, and a bare loop of PyTorch.
+"""Messages between two ranks, compared with Debian's NPtcp and with a loop in plain PyTorch.
 
-Each end is on the same core as the other program's, and they take turns of half a second, so that the ratios are of
-neighbours in time. Run as a program, this is a rank of ours, or of the bare loop, and measures for each line it reads.
+Both programs use the same cores, and are measured alternately for half a second, so that the ratios are of consecutive
+measurements. As a program, this module is one rank, which measures once for each line it reads.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ WITHIN = 0.1
 PINGPONG_BYTES = (1, 1024, 65_536, 8_388_608)
 GLOO_BYTES = (8, 65_536, 1_048_576, 16_777_216)
 TRIALS = 7
-"""The number of means of which NPtcp gives the best: so do the others here."""
+"""Number of trials, as in NPtcp; the result is the best mean of a trial."""
 TRIAL_SECONDS = 0.05
-"""The time of one trial of either, in seconds: the best of shorter ones would be better."""
+"""Duration of a trial in seconds, the same for all programs, since the best of shorter trials is better."""
 WARM_UP = 100
-"""The trips before the trials, as many as NPtcp makes."""
+"""Number of warm-up trips, as in NPtcp."""
 LOCALHOST, PORT = "127.0.0.1", 23_457
 
 
 class Place:
-    """The place of two ranks: on this host, or each on one of a pair; either on a core of its own."""
+    """Placement of two ranks: on this host, or on a pair of hosts; each rank on a core of its own."""
 
     def __init__(self, name: str, hosts: tuple[Host, Host] | None = None) -> None:
         self.name, self._hosts = name, hosts
@@ -53,13 +53,13 @@ class Place:
         self.host = hosts[0].address if hosts else LOCALHOST
 
     def addresses(self) -> list[str]:
-        """Return the address of each rank, with a port that is free."""
+        """Return the address of each rank, with a free port."""
         if self._hosts:
             return [f"{host.address}:{PORT}" for host in self._hosts]
         return [f"{LOCALHOST}:{free_port(LOCALHOST)}" for _ in range(2)]
 
-    def beside(self, rank: int) -> Command:
-        """Return the function that puts before a command what runs it at that rank's place."""
+    def command_at(self, rank: int) -> Command:
+        """Return a function that extends a command so that it runs on the rank's host and core."""
 
         def command(*words: str) -> list[str]:
             pinned = ["taskset", "--cpu-list", str(self._cores[rank]), *words]
@@ -70,7 +70,7 @@ class Place:
 
 @contextmanager
 def places() -> Iterator[list[Place]]:
-    """This host, and a pair of hosts where it can be made."""
+    """Yield the placements: this host, and a pair of hosts if the system can create one."""
     try:
         with link() as made:
             yield [Place("loopback"), Place("two hosts", made.hosts)]
@@ -80,14 +80,14 @@ def places() -> Iterator[list[Place]]:
 
 @contextmanager
 def ranks(place: Place, what: str, size: int) -> Iterator[Callable[[], float]]:
-    """Two ranks of this program; the seconds of one execution, measured when asked for."""
+    """Start two ranks of this program; yield a function that measures the seconds of one execution."""
     addresses = place.addresses()
     program = [sys.executable, "-W", "ignore", "-m", "tests.bench_self.network", what, str(size), *addresses]
     with ExitStack() as stack:
         processes = [
             stack.enter_context(
                 subprocess.Popen(
-                    place.beside(rank)(*program, str(rank)),
+                    place.command_at(rank)(*program, str(rank)),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     encoding="utf-8",
@@ -109,11 +109,11 @@ def ranks(place: Place, what: str, size: int) -> Iterator[Callable[[], float]]:
         finally:
             for process in processes:
                 assert process.stdin
-                process.stdin.close()  # of both, before either is waited for
+                process.stdin.close()  # both, before waiting for either
 
 
-def pingpong_beside_netpipe(console: Console) -> list[Bound]:
-    """Half a round trip of NPtcp as a ratio to that of pingpong: of latency where small, of bandwidth where large."""
+def pingpong_against_netpipe(console: Console) -> list[Bound]:
+    """Return NPtcp's half round-trip time ÷ pingpong's: latency for small messages, bandwidth for large ones."""
     if shutil.which("NPtcp") is None:
         console.print("NPtcp is not installed: containers/ci/network.sh installs it")
         return []
@@ -122,27 +122,28 @@ def pingpong_beside_netpipe(console: Console) -> list[Bound]:
         for place, size in ((place, size) for place in found for size in PINGPONG_BYTES):
             with ranks(place, "pingpong", size) as measure:
                 repeats = max(1, round(TRIAL_SECONDS / measure()))
-                theirs = partial(netpipe, size, place.host, place.beside(0), place.beside(1), repeats=repeats)
+                theirs = partial(netpipe, size, place.host, place.command_at(0), place.command_at(1), repeats=repeats)
                 name = f"pingpong {size} bytes, {place.name}: time of NPtcp ÷ ours"
-                bounds.append(in_turns(name, theirs, lambda: measure() / 2, console))
+                bounds.append(compare_times(name, theirs, lambda: measure() / 2, console))
     return bounds
 
 
-def gloo_beside_bare_loop(console: Console) -> list[Bound]:
-    """The bus bandwidth of gloo's all-reduce as a ratio to that of a bare loop."""
+def gloo_against_bare_loop(console: Console) -> list[Bound]:
+    """Return the bus bandwidth of our all-reduce by gloo ÷ the bandwidth of a loop in plain PyTorch."""
     if find_spec("torch") is None:
         console.print(not_installed("torch", install_framework("torch", "cpu")))
         return []
     bounds, place = [], Place("loopback")
     for size in GLOO_BYTES:
         with ranks(place, "bare", size) as bare, ranks(place, "collectives", size) as measure:
-            # Of the same message between as many ranks, bandwidths are as the inverse times.
-            bounds.append(in_turns(f"all-reduce {size} bytes by gloo: bandwidth ÷ bare loop's", bare, measure, console))
+            # With equal messages and ranks, the ratio of bandwidths is the inverse ratio of times.
+            name = f"all-reduce {size} bytes by gloo: bandwidth ÷ bare loop's"
+            bounds.append(compare_times(name, bare, measure, console))
     return bounds
 
 
-def in_turns(name: str, theirs: Callable[[], float], ours: Callable[[], float], console: Console) -> Bound:
-    """The ratio of their time to ours, in rounds."""
+def compare_times(name: str, theirs: Callable[[], float], ours: Callable[[], float], console: Console) -> Bound:
+    """Return the ratio of their time to ours, measured alternately `ROUNDS` times."""
     bound = Bound(name, "×", at_least=1 - WITHIN)
     for _ in range(ROUNDS):
         times = theirs(), ours()
@@ -152,7 +153,7 @@ def in_turns(name: str, theirs: Callable[[], float], ours: Callable[[], float], 
 
 
 def rank(what: str, size: int, here: World) -> None:
-    """Be one of two ranks: measure for each line that is read, and print the best of the trials."""
+    """Run one of two ranks: for each line on stdin, measure and print the best of the trials."""
     join(here)
     measure = bare_loop(size, here) if what == "bare" else partial(trials, what, size)
     for _ in sys.stdin:
@@ -160,7 +161,7 @@ def rank(what: str, size: int, here: World) -> None:
 
 
 def trials(what: str, size: int) -> float | None:
-    """The best of ours, on a connection as young as NPtcp's: its buffers grow as it ages."""
+    """Return our best trial on a new connection, as in NPtcp, since the buffers of a connection grow with time."""
     connection.cache_clear()
     own = {"pingpong": {"impl": "tcp"}, "collectives": {"op": "all-reduce", "impl": "gloo"}}[what]
     task = discover()[what].prepare(Point(what, "cpu", {**own, "bytes": size, "processes": 2}, seed=1))
@@ -178,7 +179,7 @@ def trials(what: str, size: int) -> float | None:
 
 
 def bare_loop(size: int, here: World) -> Callable[[], float]:
-    """A loop of calls and nothing else: as any program has that uses PyTorch."""
+    """Return a function that times all-reduces in a loop in plain PyTorch."""
     import torch
     from torch import distributed
 
@@ -193,7 +194,7 @@ def bare_loop(size: int, here: World) -> Callable[[], float]:
 
     def measure() -> float:
         loops = torch.tensor(TRIAL_SECONDS / sample_seconds(call, WARM_UP))
-        distributed.broadcast(loops, 0)  # both must make as many calls
+        distributed.broadcast(loops, 0)  # both ranks must make the same number of calls
         return min(sample_seconds(call, max(1, round(float(loops)))) for _ in range(TRIALS))
 
     return measure

@@ -1,8 +1,8 @@
-"""The verdicts of `compare` on real runs: of the same code, and of code that does a tenth more work.
+"""Verdicts of `compare` on real runs: of the same code, and of code with 10 % more work.
 
-Groups of runs of A and of B are measured in turns, and every two neighbours are a pair; runs of A before all of them
-tell what is normal. `PAIRS` and `RUNS` say how many pairs, and how many runs a side (20 and 3); `PAST` how many runs
-come before (8); `ROUNDS` in how many processes each measures a point (3); `LOADED=1` keeps one core busy meanwhile.
+Groups of runs of A and B are measured alternately, and two consecutive groups are a pair. Earlier runs of A provide
+the spread between runs. Environment variables: `PAIRS`, the number of pairs (20); `RUNS`, the runs per side (3);
+`PAST`, the earlier runs (8); `ROUNDS`, the repetitions of a point (3); `LOADED=1` keeps one core busy.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ MEASURE = (
 
 
 def compared_with_itself(console: Console) -> list[Bound]:
-    """Return the shares of undisturbed points and of pairs that are called different although nothing is."""
-    points = Bound("same code: undisturbed points called different", "", at_most=0.05)
-    pairs = Bound("same code: pairs that end with status 3", "", at_most=0.05)
+    """Return the shares of points without noise and of pairs that are reported as different by mistake."""
+    points = Bound("same code: points without noise reported as different", "", at_most=0.05)
+    pairs = Bound("same code: pairs with exit status 3", "", at_most=0.05)
     found = list(measured_pairs(console, 1.0))
-    told = [change for comparison in found for change in comparison.changes if not change.barred]
-    if told:
-        points.found.append(sum(change.verdict in ("faster", "slower") for change in told) / len(told))
+    decided = [change for comparison in found for change in comparison.changes if not change.only_noisy]
+    if decided:
+        points.found.append(sum(change.verdict in ("faster", "slower") for change in decided) / len(decided))
     pairs.found.append(sum(bool(regressions(comparison, FailOn(5))) for comparison in found) / len(found))
     return [points, pairs]
 
 
 def compared_with_more_work(console: Console) -> list[Bound]:
-    """Return the share of undisturbed points at which a tenth more work is found."""
-    bound = Bound("a tenth more work: undisturbed points called slower", "", at_least=0.9)
+    """Return the share of points without noise at which 10 % more work is detected."""
+    bound = Bound("10 % more work: points without noise reported as slower", "", at_least=0.9)
     changes = [change for comparison in measured_pairs(console, MORE_WORK) for change in comparison.changes]
-    told = [change for change in changes if not change.barred]
-    if told:
-        bound.found.append(sum(change.verdict == "slower" for change in told) / len(told))
+    decided = [change for change in changes if not change.only_noisy]
+    if decided:
+        bound.found.append(sum(change.verdict == "slower" for change in decided) / len(decided))
     return [bound]
 
 
 def measured_pairs(console: Console, more_work: float) -> Iterator[Comparison]:
-    """Yield comparisons of neighbours, where B has so many times the work of A."""
-    with tempfile.TemporaryDirectory() as folder, load_if_asked():
+    """Yield comparisons of consecutive groups, where B has `more_work` times the work of A."""
+    with tempfile.TemporaryDirectory() as folder, load_if_requested():
         past = [run(Path(folder, f"past-{number}"), 1.0) for number in range(PAST)]
         before: list[RunStore] = []
         for number in range(PAIRS + 1):
@@ -66,27 +66,27 @@ def measured_pairs(console: Console, more_work: float) -> Iterator[Comparison]:
             if before:
                 a, b = (before, group) if number % 2 else (group, before)
                 comparison = compare(a, b, history=past)
-                told = ", ".join(f"{change.point.split('=')[-1]} {_told(change)}" for change in comparison.changes)
-                console.print(f"pair {number}, work × {more_work:g}: {told}")
+                text = ", ".join(f"{change.point.split('=')[-1]} {_text(change)}" for change in comparison.changes)
+                console.print(f"pair {number}, work × {more_work:g}: {text}")
                 yield comparison
             before = group
 
 
-def _told(change: PointChange) -> str:
+def _text(change: PointChange) -> str:
     speed = f" × {change.evidence.speed.value:.3f}" if change.evidence else ""
-    return f"{change.verdict}{speed}{' (disturbed)' if change.barred else ''}"
+    return f"{change.verdict}{speed}{' (noisy)' if change.only_noisy else ''}"
 
 
 def run(out: Path, more_work: float) -> RunStore:
-    """Measure the benchmark in a run of its own."""
+    """Measure the benchmark in a new run."""
     environment = {**os.environ, "ACCELBENCH_PATH": str(BENCHMARK), "MORE_WORK": str(more_work)}
     subprocess.run(accelbench(*MEASURE, str(out)), check=True, stdout=subprocess.DEVNULL, env=environment)
     return RunStore.open(out)
 
 
 @contextmanager
-def load_if_asked() -> Iterator[None]:
-    """Keep one core busy while it lasts, where `LOADED` is set."""
+def load_if_requested() -> Iterator[None]:
+    """Keep one core busy during the block if `LOADED` is set."""
     if not os.environ.get("LOADED"):
         yield
         return

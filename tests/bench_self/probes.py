@@ -1,7 +1,7 @@
-"""The cost of each probe to the work beside it: ratios of stretches with and without it, in turns.
+"""Overhead of each profiler: ratios of alternate periods of work with and without it.
 
-Stretches are compared by their mean, not their median: a probe that halts the work ten times a second leaves most
-short executions alone.
+Periods are compared by the mean execution, not the median, since a profiler that stops the work ten times a second does
+not affect most short executions.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from accelbench.profiling.records.host import SamplingOverhead
 from accelbench.profiling.telemetry.sampler import TelemetrySampler
 from tests.bench_self.bounds import Bound
 
-STRETCH_S = 2.5
-"""The seconds of a stretch: a window of py-spy and what it takes to start it."""
+PERIOD_S = 2.5
+"""Duration of a period in seconds: a window of py-spy and its start."""
 ROUNDS = 6
-"""The pairs of stretches: the fewest whose extremes hold the median with 95 %."""
+"""Number of pairs of periods: with fewer, their range covers the median with less than 95 %."""
 
 Probe = Callable[[], AbstractContextManager[object]]
 
 
-def probes_beside_work(console: Console) -> list[Bound]:
-    """Telemetry, the kernel's counters and py-spy at its default rate beside products of matrices."""
+def profiler_overhead(console: Console) -> list[Bound]:
+    """Return the overhead of telemetry, of the kernel's counters and of py-spy on matrix products."""
     allow_tracing(os.getpid())
     bounds = []
     with TemporaryDirectory() as folder:
@@ -41,23 +41,23 @@ def probes_beside_work(console: Console) -> list[Bound]:
             cost = measure_overhead(probe, matrix_product())
             console.print(f"{name}: {cost.sentence()}")
             found = [cost.low, cost.factor, cost.high]
-            bounds.append(Bound(f"{name}, work beside it ÷ alone", "×", at_most=1 + BUDGET, found=found))
+            bounds.append(Bound(f"{name}, work with it ÷ without", "×", at_most=1 + BUDGET, found=found))
     return bounds
 
 
 def measure_overhead(probe: Probe, run: Callable[[], object], rounds: int = ROUNDS) -> SamplingOverhead:
-    """Work through pairs of stretches, one with the probe and one without, their order turned every other time."""
+    """Return the overhead over pairs of periods, one with the profiler and one without, in alternating order."""
     factors = []
     for number in range(rounds):
-        without = _stretch(run) if number % 2 else 0.0
+        without = _mean_seconds(run) if number % 2 else 0.0
         with probe():
-            watched = _stretch(run)
-        factors.append(watched / (without or _stretch(run)))
+            with_probe = _mean_seconds(run)
+        factors.append(with_probe / (without or _mean_seconds(run)))
     return summarized(factors)
 
 
 def probes(folder: Path) -> Mapping[str, Probe]:
-    """Return the probes by name, each around this very process."""
+    """Return the profilers by name, each for this process."""
     return {
         "telemetry": lambda: TelemetrySampler("cpu"),
         "host counters": lambda: HostCounterSampler(os.getpid()),
@@ -66,15 +66,15 @@ def probes(folder: Path) -> Mapping[str, Probe]:
 
 
 def matrix_product() -> Callable[[], object]:
-    """Return some milliseconds of work that keeps the BLAS threads and the interpreter busy."""
+    """Return a function with some milliseconds of work for the BLAS threads and the interpreter."""
     matrix = np.random.default_rng(0).standard_normal((400, 400))
     return lambda: matrix @ matrix
 
 
-def _stretch(run: Callable[[], object]) -> float:
-    """Work for one stretch, and return the mean seconds of an execution."""
+def _mean_seconds(run: Callable[[], object]) -> float:
+    """Work for one period, and return the mean seconds per execution."""
     begin, executions = perf_counter(), 0
-    while perf_counter() < begin + STRETCH_S:
+    while perf_counter() < begin + PERIOD_S:
         run()
         executions += 1
     return (perf_counter() - begin) / executions

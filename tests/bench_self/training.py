@@ -1,5 +1,4 @@
-"""The training workloads beside `model.fit` on arrays, as a script of a few lines calls it: what our input pipeline and
-our step clock cost."""
+"""Overhead of our input pipeline and step clock: training workloads compared with `model.fit` on arrays."""
 
 from __future__ import annotations
 
@@ -21,9 +20,9 @@ from accelbench.workloads.data import pipeline
 from accelbench.workloads.training.keras_model import use_backend
 from tests.bench_self.bounds import Bound
 
-TURNS = 7
+ROUNDS = 7
 STEPS = 40
-"""The most steps in an epoch: of a slow model's data a part is trained on, by both alike."""
+"""Maximum number of steps of an epoch; for slow models, both use a part of the data."""
 WORKLOADS: dict[str, dict[str, int]] = {
     "cnn-mnist": {},
     "dbn-mnist": {"epochs": 2, "pretraining_epochs": 2},
@@ -37,10 +36,10 @@ WORKLOADS: dict[str, dict[str, int]] = {
 
 
 def against_bare_fit(console: Console) -> list[Bound]:
-    """Steady step times of each workload, in a process of its own, as ratios to those of a bare `fit`."""
+    """Return the steady step time of each workload ÷ the step time of a bare `fit`, each workload in a new process."""
     bounds = []
     for name in WORKLOADS:
-        console.print(f"{name} beside a bare fit, {TURNS} turns")
+        console.print(f"{name} compared with a bare fit, {ROUNDS} repetitions")
         command = [sys.executable, "-m", "tests.bench_self.training", name]
         found = subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout.split()
         bounds.append(Bound(f"{name}, steady step ÷ bare fit", "×", at_most=1.03, found=list(map(float, found))))
@@ -48,7 +47,7 @@ def against_bare_fit(console: Console) -> list[Bound]:
 
 
 def ratios(name: str) -> list[float]:
-    """Ours ÷ bare: epochs of the same model on the same data, by turns."""
+    """Return our step time ÷ the step time of a bare `fit`, from alternate epochs of the same model and data."""
     benchmark = discover()[name]
     params: dict[str, Any] = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()}
     point = Point(name, "cpu", params | {"epochs": 1} | WORKLOADS[name], "tensorflow", seed=1)
@@ -68,7 +67,7 @@ def ratios(name: str) -> list[float]:
     assert isinstance(task, Training)
     (x, y), passes = given[0]
     x, y = np.concatenate([x] * passes), np.concatenate([y] * passes)
-    if name == "dbn-mnist":  # its timed model learns the images themselves
+    if name == "dbn-mnist":  # its timed model reconstructs the images
         y = x
 
     class Times(keras.callbacks.Callback):  # type: ignore[misc]
@@ -76,12 +75,12 @@ def ratios(name: str) -> list[float]:
             ends.append(perf_counter())
 
     found = []
-    for turn in range(TURNS + 1):
+    for number in range(ROUNDS + 1):
         clock, ends = StepClock(), list[float]()
         task.fit([clock.callback()])
         task.model.fit(x, y, batch_size=point["batch"], callbacks=[Times()], verbose=0)
         steps = [after - before for before, after in pairwise(ends)][WARMUP_STEPS:]
-        if turn:  # the first compiles
+        if number:  # the first epoch compiles
             found.append(median(clock.samples()) / median(steps))
     return found
 

@@ -1,7 +1,7 @@
-"""Our tree searches beside plain ones: N-Queens against the same Numba, all against C, and two threads against one.
+"""Our tree searches compared with plain ones: N-Queens with plain Numba, all with C, and all threads with one.
 
-Whoever has another program for the same tree gives its whole command in `NQUEENS_PROGRAM` (16 queens), `UTS_PROGRAM`
-(T1L) or `FLOWSHOP_PROGRAM` (Taillard's instance 14, with its optimum as the bound from the start).
+The command of a further program for the same tree may be given in `NQUEENS_PROGRAM` (16 queens), `UTS_PROGRAM` (T1L) or
+`FLOWSHOP_PROGRAM` (Taillard's instance 14, with its optimum as the initial bound).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def prepared(benchmark: str, **params: str | int) -> Task:
-    """The task of a CPU point, verified and so compiled."""
+    """Return the task of a CPU point, verified and therefore compiled."""
     point = Point(benchmark, "cpu", params)
     task: Task = import_module(f"accelbench.kernels.treesearch.{benchmark}.cpu_{point['impl']}").prepare(point)
     outcome = task.verify()
@@ -48,7 +48,7 @@ def prepared(benchmark: str, **params: str | int) -> Task:
 
 
 def built(name: str, folder: str, console: Console) -> str | None:
-    """The path of a C baseline, compiled for this CPU; None where there is no gcc."""
+    """Compile a C baseline for this CPU, and return its path; None without gcc."""
     compiler = shutil.which("gcc")
     if compiler is None:
         console.print(f"gcc is not installed: {name} is not compared with C")
@@ -63,12 +63,12 @@ def seconds_of(command: list[str]) -> float:
 
 
 def given_program(benchmark: str) -> list[str]:
-    """The command of the user's own program for a benchmark's tree; empty where none is given."""
+    """Return the command of the user's program for a benchmark's tree; empty if none is given."""
     return shlex.split(os.environ.get(f"{benchmark.upper()}_PROGRAM", ""))
 
 
 def nqueens(console: Console) -> list[Bound]:
-    """One thread of the tuned search against plain ones in Numba and C, a program of the user's, and all threads."""
+    """Compare one thread of the tuned search with plain searches in Numba and C, the given program, and all threads."""
     one, every, prefix = (
         prepared("nqueens", impl=impl, cores=cores, queens=QUEENS)
         for impl, cores in (("tuned", "one"), ("tuned", "all"), ("prefix", "one"))
@@ -89,22 +89,22 @@ def nqueens(console: Console) -> list[Bound]:
         if own := given_program("nqueens"):
             programs["own"] = own
             bounds["own"] = Bound(f"nqueens N={QUEENS}, tuned, one thread ÷ the given program", "×")
-        for turn in range(ROUNDS):
-            console.print(f"round {turn + 1} of {ROUNDS}: N-Queens")
-            alone = min(seconds(one.run) for _ in range(3))
-            bounds["threads"].found.append(alone / min(seconds(every.run) for _ in range(3)))
-            bounds["prefix"].found.append(seconds(prefix.run) / alone)
-            bounds["half"].found.append(seconds(lambda: half_board(QUEENS)) / alone)
-            bounds["textbook"].found.append(seconds(lambda: textbook(QUEENS)) / alone)
+        for number in range(ROUNDS):
+            console.print(f"repetition {number + 1} of {ROUNDS}: N-Queens")
+            serial = min(seconds(one.run) for _ in range(3))
+            bounds["threads"].found.append(serial / min(seconds(every.run) for _ in range(3)))
+            bounds["prefix"].found.append(seconds(prefix.run) / serial)
+            bounds["half"].found.append(seconds(lambda: half_board(QUEENS)) / serial)
+            bounds["textbook"].found.append(seconds(lambda: textbook(QUEENS)) / serial)
             for name, command in programs.items():
-                bounds[name].found.append(seconds_of(command) / alone)
+                bounds[name].found.append(seconds_of(command) / serial)
     return list(bounds.values())
 
 
-def beside_c(
+def against_c_and_threads(
     console: Console, benchmark: str, params: dict[str, str | int], given: list[str], at_least: float
 ) -> list[Bound]:
-    """One thread of a search on all cores against its C baseline, and against all threads."""
+    """Compare one thread of a parallel search with its C baseline, the given program, and all threads."""
     threads = numba.get_num_threads()
     every = prepared(benchmark, impl="sharing", **params)
     numba.set_num_threads(1)
@@ -116,26 +116,26 @@ def beside_c(
     own = given_program(benchmark)
     with tempfile.TemporaryDirectory() as folder:
         program = built(benchmark, folder, console)
-        for turn in range(ROUNDS):
-            console.print(f"round {turn + 1} of {ROUNDS}: {benchmark}")
+        for number in range(ROUNDS):
+            console.print(f"repetition {number + 1} of {ROUNDS}: {benchmark}")
             numba.set_num_threads(1)
-            alone = seconds(one.run)
+            serial = seconds(one.run)
             if program:
-                against_c.found.append(seconds_of([program, *given]) / alone)
+                against_c.found.append(seconds_of([program, *given]) / serial)
             if own:
-                against_own.found.append(seconds_of(own) / alone)
+                against_own.found.append(seconds_of(own) / serial)
             numba.set_num_threads(threads)
-            scaling.found.append(alone / seconds(every.run))
+            scaling.found.append(serial / seconds(every.run))
     return [against_c, against_own, scaling]
 
 
 def uts(console: Console) -> list[Bound]:
-    """One thread against a straightforward C program, and against all threads."""
-    return beside_c(console, "uts", {"tree": TREE}, [TREE], at_least=4)
+    """Compare one thread with a straightforward C program, and with all threads."""
+    return against_c_and_threads(console, "uts", {"tree": TREE}, [TREE], at_least=4)
 
 
 def flowshop(console: Console) -> list[Bound]:
-    """One thread against a straightforward C program, and against all threads."""
+    """Compare one thread with a straightforward C program, and with all threads."""
     instance = find_instance(INSTANCE)
     given = [str(number) for number in (instance.machines, instance.seed, instance.optimum)]
-    return beside_c(console, "flowshop", {"instance": INSTANCE}, given, at_least=1)
+    return against_c_and_threads(console, "flowshop", {"instance": INSTANCE}, given, at_least=1)

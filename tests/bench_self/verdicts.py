@@ -1,4 +1,4 @@
-"""The verdicts on trainings that are held back by a known thing each, on each framework."""
+"""Verdicts on training workloads with a known bottleneck each, on each framework."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ BACKENDS = ("tensorflow", "jax", "torch")
 
 
 def verdicts_on_known_cases(console: Console) -> list[Bound]:
-    """Each case's verdict beside what was built in; a case that this machine cannot have is named."""
+    """Return the number of wrong verdicts on each framework; impossible cases are reported on the console."""
     bounds = []
     for backend in BACKENDS:
         if find_spec(backend) is None:
-            console.print(f"{backend} is not installed: it is not judged")
+            console.print(f"{backend} is not installed: not tested")
             continue
         judgements = []
         for case in CASES:
             try:
                 found = verdict(case, backend)
             except Impossible as reason:
-                console.print(f"{case.name}, {backend}: not possible here: {reason}")
+                console.print(f"{case.name}, {backend}: not possible on this machine: {reason}")
                 continue
             judgements.append(judgement(case, found))
-            said = " and ".join([found.bound, *found.beside]) if found.bound else "unknown"
-            console.print(f"{case.name}, {backend}: {said}: {judgements[-1]}")
-            for sentence in found.evidence:
-                console.print(f"    {sentence}")
+            verdicts = " and ".join([found.bound, *found.beside]) if found.bound else "unknown"
+            console.print(f"{case.name}, {backend}: {verdicts}: {judgements[-1]}")
+            for text in found.evidence:
+                console.print(f"    {text}")
         wrong = float(judgements.count("wrong"))
         bounds.append(Bound(f"wrong verdicts on {backend}", f"of {len(judgements)}", at_most=0, found=[wrong]))
     return bounds
@@ -40,8 +40,8 @@ def verdicts_on_known_cases(console: Console) -> list[Bound]:
 def judgement(case: Case, found: Bottleneck) -> str:
     """Return whether the verdict is right, undecided, or wrong.
 
-    An undecided one names nothing, or what is right beside another cause. A machine with other work on it makes any
-    training one that waits for CPUs; that is said of it, and no mistake.
+    An undecided verdict is unknown, or contains the right bound among others. On a loaded machine every training is
+    `cpu-contended`, which is undecided, too.
     """
     if found.bound in case.right and set(found.beside) <= set(case.right):
         return "right"

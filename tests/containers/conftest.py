@@ -17,6 +17,7 @@ import pytest
 
 from tests.conftest import ROOT, info
 from tests.conftest import records as written
+from tests.containers.slurm_cluster import Cluster, running_cluster
 from tests.requirements import ENGINES_PATH, not_tested
 
 BASE = "debian:bookworm-slim"
@@ -25,23 +26,20 @@ ENGINES_S = 60
 """Start-up timeout of a daemon in seconds."""
 
 SHORT = """
-description = "A second of each benchmark"
-max_seconds = 1
-[[benchmark]]
-name = "peak-arith"
-axes = { dtype = ["float64"], cores = ["one"] }
+description = "A kernel on Numba's threads, and one of a library"
+max_seconds = 0.2
+rounds = 1
 [[benchmark]]
 name = "stream"
 axes = { op = ["triad"], dtype = ["float64"] }
 [[benchmark]]
 name = "matmul"
-axes = { impl = ["vendor"], dtype = ["float64"], n = [1024] }
-[[benchmark]]
-name = "nqueens"
-axes = { impl = ["tuned"], cores = ["one"], queens = [10] }
+axes = { impl = ["vendor"], dtype = ["float64"], n = [256] }
 """
-SHORT_SUITE = "SUITE=runs/short.toml"
-"""Path of the short suite, valid inside and outside a container."""
+SHORT_BENCH = ("SUITE=runs/short.toml", "ARGS=--no-ceilings --patience 0")
+"""Arguments of `make bench` for the short suite, whose path is valid inside and outside a container."""
+BRIEF = "--no-ceilings --rounds 1 --max-seconds 0.2 --patience 0"
+"""Options of `accelbench run` that measure only the given points, each once."""
 
 CONFINED = """
 import os, pathlib, socket
@@ -54,7 +52,7 @@ def observe():
     writable = [place for place in ("/", "/accelbench", "/opt/venv") if os.access(place, os.W_OK)]
     return f"{' '.join(sorted(rights))}, no new {facts['NoNewPrivs']}, {socket.if_nameindex()}, writable {writable}"
 
-@benchmark("confined", devices=("cpu",), axes={"way": ("only",)}, figure="time")
+@benchmark("confined", devices=("cpu",), axes={"way": ("only",)}, metric="time")
 def confined(point):
     \"\"\"Verify that this process has no capabilities, no network and a read-only root.\"\"\"
     def verify():
@@ -64,7 +62,7 @@ def confined(point):
 """
 """Benchmark that is measured only in a confined container, and otherwise fails with the observed rights."""
 
-SHORT_RECORDS = {(benchmark, "measured") for benchmark in ("stream", "matmul", "nqueens")}
+SHORT_RECORDS = {(benchmark, "measured") for benchmark in ("stream", "matmul")}
 
 CALLER = pwd.getpwnam("nobody")
 """Unprivileged user without a home who runs the measurements."""
@@ -222,6 +220,12 @@ def sif(cpu_image: str, docker: dict[str, str], checkout: Checkout) -> Path:
     """Path of the SIF that `make sif DEVICE=cpu` built from the cpu image."""
     run("make", "sif", "DEVICE=cpu", "ENGINE=docker", cwd=checkout.path, env=docker)
     return checkout.path / "containers" / "build" / "accelbench-cpu.sif"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with running_cluster() as running:
+        yield running
 
 
 @pytest.fixture

@@ -88,13 +88,13 @@ class Cluster:
         fields = self.output("scontrol", "show", "job", "--oneliner", job_id).split()
         return dict(field.split("=", 1) for field in fields if "=" in field)
 
-    def wait(self, job_id: str, *states: str, seconds: float = 120) -> dict[str, str]:
+    def wait(self, job_id: str, *states: str, seconds: float = 300) -> dict[str, str]:
         """Wait until the job is in one of the states, and return its fields."""
         wait_until(lambda: self.job(job_id)["JobState"] in states, f"job {job_id} to be {states}", seconds)
         return self.job(job_id)
 
 
-def wait_until(happened: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def wait_until(happened: Callable[[], bool], what: str, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"

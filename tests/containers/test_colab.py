@@ -22,7 +22,8 @@ pytestmark = pytest.mark.container
 NOTEBOOK = ROOT / "containers" / "colab.ipynb"
 SUITE = """
 description = "short"
-max_seconds = 0.3
+max_seconds = 0.2
+rounds = 1
 [[benchmark]]
 name = "nqueens"
 axes = { queens = [8], impl = ["tuned"], cores = ["one"] }
@@ -71,9 +72,10 @@ def test_the_notebook_measures_displays_the_report_and_archives_the_run(
     assert f"{tmp_path}/runs/colab-short.zip" in printed
     with zipfile.ZipFile(tmp_path / "runs" / "colab-short.zip") as archive:
         names = set(archive.namelist())
-        (record,) = map(json.loads, archive.read("colab-short/records.jsonl").splitlines())
+        records = [*map(json.loads, archive.read("colab-short/records.jsonl").splitlines())]
     assert {"colab-short/run.json", "colab-short/report.html", "colab-short/records.csv"} <= names
-    assert record["verification"]["passed"]
+    assert records
+    assert all(record["verification"]["passed"] for record in records)
 
 
 @pytest.mark.parametrize(

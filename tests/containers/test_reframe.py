@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT, environment
 from tests.containers.conftest import environment_of
-from tests.containers.slurm_cluster import running_cluster
+from tests.containers.slurm_cluster import Cluster
 
 pytestmark = pytest.mark.container
 
@@ -37,7 +37,8 @@ site_configuration = {
 def suite(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
     path.write_text(
-        'description = "small"\nmax_seconds = 0.5\n[[benchmark]]\nname = "behave"\naxes = { us = [1000, 3000] }\n'
+        'description = "small"\nmax_seconds = 0.5\nrounds = 1\n'
+        '[[benchmark]]\nname = "behave"\naxes = { us = [1000, 3000] }\n'
     )
     return path
 
@@ -126,13 +127,11 @@ def test_an_error_of_accelbench_is_reported(tmp_path: Path, option: str, message
     assert message in process.stdout + process.stderr
 
 
-@pytest.mark.needs("slurm", "root")
-def test_the_check_runs_through_slurm(tmp_path: Path, suite: Path) -> None:
+def test_the_check_runs_through_slurm(cluster: Cluster, tmp_path: Path, suite: Path) -> None:
     (tmp_path / "site.py").write_text(SITE)
-    with running_cluster() as cluster:
-        site = ("-C", str(tmp_path / "site.py"), "-J", "nodelist=n2")
-        process = reframe(tmp_path, *site, "-S", f"suite={suite}", **cluster.environment)
-        jobs = cluster.output("scontrol", "show", "jobs", "--oneliner")
+    site = ("-C", str(tmp_path / "site.py"), "-J", "nodelist=n2")
+    process = reframe(tmp_path, *site, "-S", f"suite={suite}", **cluster.environment)
+    jobs = cluster.output("scontrol", "show", "jobs", "--oneliner")
     assert process.returncode == 0, process.stdout
     assert "rfm_AccelbenchCheck" in jobs
     assert environment_of(kept_run(tmp_path))["system"]["scheduler"] == "slurm"

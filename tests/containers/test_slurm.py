@@ -6,7 +6,6 @@ import csv
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from tests.conftest import OWN_BENCHMARKS, ROOT, info
 from tests.containers.conftest import records
-from tests.containers.slurm_cluster import Cluster, running_cluster, wait_until
+from tests.containers.slurm_cluster import Cluster, wait_until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
 
@@ -23,23 +22,19 @@ GATHER = ROOT / "containers" / "slurm" / "gather.py"
 BARE = {"ACCELBENCH_PYTHON": sys.executable, "ACCELBENCH_PATH": str(OWN_BENCHMARKS), "ACCELBENCH_DEVICE": "cpu"}
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with running_cluster() as running:
-        yield running
-
-
 @pytest.fixture
 def in_the_image(sif: Path) -> dict[str, str | None]:
     """Environment variables of a job in the image."""
     return {"ACCELBENCH_SIF": str(sif), "ACCELBENCH_DEVICE": "cpu"}
 
 
-def write_suite(folder: Path, name: str, benchmark: str, seconds: float = 0.3, **axes: list[Any]) -> str:
+def write_suite(folder: Path, name: str, benchmark: str, seconds: float = 0.2, **axes: list[Any]) -> str:
+    (folder / "accelbench.toml").write_text("[run]\nno-ceilings = true\npatience = 0\n")
     values = ", ".join(f"{axis} = {json.dumps(values)}" for axis, values in axes.items())
     suite = folder / f"{name}.toml"
     suite.write_text(
-        f'description = "{name}"\nmax_seconds = {seconds}\n[[benchmark]]\nname = "{benchmark}"\naxes = {{ {values} }}\n'
+        f'description = "{name}"\nmax_seconds = {seconds}\nrounds = 1\n'
+        f'[[benchmark]]\nname = "{benchmark}"\naxes = {{ {values} }}\n'
     )
     return suite.name
 
@@ -65,7 +60,7 @@ def test_a_job_array_measures_each_suite_in_the_image_and_gather_collects_the_ru
     cluster: Cluster, in_the_image: dict[str, str | None], tmp_path: Path
 ) -> None:
     suites = [
-        write_suite(tmp_path, "queens", "nqueens", impl=["tuned"], cores=["one"], queens=[8, 9]),
+        write_suite(tmp_path, "products", "matmul", impl=["vendor"], dtype=["float64"], n=[64, 96]),
         write_suite(tmp_path, "sums", "reduce", impl=["vendor"], dtype=["float64"]),
     ]
     job = submit(cluster, tmp_path, "--array=0-1", SCRIPT, *suites, **in_the_image)
@@ -74,7 +69,7 @@ def test_a_job_array_measures_each_suite_in_the_image_and_gather_collects_the_ru
         assert done["JobState"] == "COMPLETED", (tmp_path / f"{job}.out").read_text()
     out = tmp_path / "runs" / f"slurm-{job}"
     runs = sorted(run.parent for run in out.glob("*/run.json"))
-    assert {run.name.split("-")[0] for run in runs} == {"queens", "sums"}
+    assert {run.name.split("-")[0] for run in runs} == {"products", "sums"}
     assert {run.name.split("-")[1] for run in runs} == {"n1", "n2"}
     for run in runs:
         assert_complete(run, (tmp_path / f"{job}.out").read_text())
@@ -86,21 +81,21 @@ def test_a_job_array_measures_each_suite_in_the_image_and_gather_collects_the_ru
         lines = list(csv.DictReader(file))
     assert sorted({line["run"] for line in lines}) == [run.name for run in runs]
     assert len(lines) == sum(len(records(run)) for run in runs)
-    assert {"8", "9"} <= {line["param.queens"] for line in lines}
+    assert {"64", "96"} <= {line["param.n"] for line in lines}
 
 
 def test_a_preempted_job_is_resumed(cluster: Cluster, in_the_image: dict[str, str | None], tmp_path: Path) -> None:
     suite = write_suite(
-        tmp_path, "queens", "nqueens", 3, impl=["tuned", "prefix"], cores=["one"], queens=[8, 9, 10, 11]
+        tmp_path, "products", "matmul", 1, impl=["vendor"], dtype=["float64"], n=[64, 96, 128, 160, 192, 224]
     )
     job = submit(cluster, tmp_path, "--nodelist=n2", SCRIPT, suite, **in_the_image)
-    run = tmp_path / "runs" / f"slurm-{job}" / "queens-n2"
+    run = tmp_path / "runs" / f"slurm-{job}" / "products-n2"
     wait_until(lambda: len(records(run)) > 0, "the first record", seconds=120)
     assert list((tmp_path / "local").glob("accelbench-*/image.sif"))
     urgent = submit(cluster, tmp_path, "--partition=urgent", "--nodelist=n2", "--exclusive", "--wrap=sleep 1")
     cluster.wait(urgent, "COMPLETED")
     before = records(run)
-    assert 0 < len(before) < 8
+    assert 0 < len(before) < 6
     done = cluster.wait(job, "COMPLETED", "FAILED", seconds=200)
     output = (tmp_path / f"{job}.out").read_text()
     assert (done["JobState"], done["Restarts"]) == ("COMPLETED", "1"), output

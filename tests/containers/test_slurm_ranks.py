@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import OWN_BENCHMARKS, info
 from tests.containers.conftest import records
-from tests.containers.slurm_cluster import Cluster, running_cluster, wait_until
+from tests.containers.slurm_cluster import Cluster, wait_until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
 
@@ -19,15 +18,9 @@ COORDINATOR = {"ACCELBENCH_COORDINATOR": "127.0.0.1"}
 """The test cluster's node names are not resolvable host names."""
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with running_cluster() as running:
-        yield running
-
-
 def test_ranks_on_two_nodes_measure_together(cluster: Cluster, tmp_path: Path) -> None:
     command = (sys.executable, "-m", "accelbench", "run", "together", "--param", "how=well,crash,well")
-    options = ("--max-seconds", "0.2", "--out", tmp_path / "run")
+    options = ("--max-seconds", "0.2", "--rounds", "1", "--patience", "0", "--out", tmp_path / "run")
     own = {"ACCELBENCH_PATH": str(OWN_BENCHMARKS)}
     process = cluster.command(*SRUN, *command, *options, **COORDINATOR, **own)
     assert "2 ranks" in process.stdout, process.stdout + process.stderr
@@ -46,7 +39,8 @@ def test_a_preempted_job_with_ranks_is_resumed(cluster: Cluster, tmp_path: Path)
     script.write_text(
         "#!/bin/sh\n"
         "if [ -e run/run.json ]; then set -- resume run; "
-        "else set -- run together --param how=well,hang --max-seconds 0.2 --time-limit 20 --out run; fi\n"
+        "else set -- run together --param how=well,hang --rounds 1 --max-seconds 0.2 --patience 0 --time-limit 20 "
+        "--out run; fi\n"
         f'exec {" ".join(SRUN)} {sys.executable} -m accelbench "$@"\n'
     )
     own = {"ACCELBENCH_PATH": str(OWN_BENCHMARKS)}

@@ -20,29 +20,29 @@ Enqueued = Callable[[Task], None]
 
 
 MOST_JOBS = 8
-"""The most processes that test side by side: more only take turns on the card."""
+"""Maximum number of test processes: more would only share the GPU's time."""
 JOB_BYTES = 8 << 30
-"""Room on the card, and on the host, for the test that takes most: three arrays of 2 GiB, and checking them."""
+"""GPU and host memory of the largest test in bytes: three arrays of 2 GiB, and their check."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes `--numprocesses auto` starts: half as many as CPUs, as far as memory holds them."""
+    """Return the number of processes for `--numprocesses auto`: half of the CPUs, limited by memory."""
     try:
         devices = Driver().devices()
     except (NoDriver, CudaError):
-        return 1  # there is nothing to test on, which each test says
+        return 1  # without a GPU every test fails with the reason
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return jobs(cpus, psutil.virtual_memory().available, devices[0], shared=may_be_shared(devices[0]))
 
 
 def jobs(cpus: int, host_bytes: int, card: CudaDevice, shared: bool) -> int:
-    """Return how many processes test side by side; one where the card admits one process only."""
+    """Return the number of test processes; 1 if the GPU admits only one process."""
     return max(1, min(MOST_JOBS, cpus // 2, host_bytes // JOB_BYTES, card.memory_bytes // JOB_BYTES)) if shared else 1
 
 
 def may_be_shared(card: CudaDevice) -> bool:
-    """Return whether several processes may have a context on the card, as its compute mode says."""
+    """Return whether the compute mode of the GPU allows contexts of several processes."""
     import pynvml
 
     handle = open_card(card.pci_bus_id)
@@ -52,7 +52,7 @@ def may_be_shared(card: CudaDevice) -> bool:
 
 @pytest.fixture(autouse=True)
 def memory_given_back() -> Iterator[None]:
-    """Give back what a test had of the card's memory: CuPy's pool would keep it from the tests of other processes."""
+    """Free the GPU memory of a test, which CuPy's pool would otherwise keep from other test processes."""
     yield
     if "cupy" in sys.modules:
         sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
@@ -60,7 +60,7 @@ def memory_given_back() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def device() -> tuple[int, int]:
-    """The device's compute capability. Whoever asks for GPU tests has one: a missing library or device fails them."""
+    """Compute capability of the device. GPU tests run on request only, so a missing library or device fails them."""
     for module in ("cupy", "numba.cuda", "cuda.bench"):
         importlib.import_module(module)
     return compute_capability()
@@ -68,9 +68,9 @@ def device() -> tuple[int, int]:
 
 @pytest.fixture
 def prepared() -> Prepare:
-    """`prepared("matmul.gpu_numba", dtype="float32", n=7)`: the task of that point of a module under kernels.
+    """Function that prepares a task of `kernels`: `prepared("matmul.gpu_numba", dtype="float32", n=7)`.
 
-    A device that lacks a unit, a type or the memory skips the test, with the reason.
+    The test is skipped with the reason if the device lacks a unit, a type or the memory.
     """
 
     def prepare(module: str, **params: str | int) -> Task:
@@ -88,18 +88,18 @@ def prepared() -> Prepare:
 
 @pytest.fixture
 def enqueued() -> Enqueued:
-    """Checks that a task puts its work on the stream it is handed, and replays it from there."""
+    """Function that checks that a task enqueues its work on the given stream, by capture and replay."""
 
     def check(task: Task) -> None:
         import cupy
 
         stream = cupy.cuda.Stream()
-        task.run(stream.ptr)  # compiles, loads and allocates what it needs
+        task.run(stream.ptr)  # compiles, loads and allocates memory
         synchronize()
         with stream:
             stream.begin_capture(mode=cupy.cuda.runtime.streamCaptureModeGlobal)
         try:
-            # In this mode it is an error to use the default stream, to wait or to allocate.
+            # In this mode the default stream, synchronisation and allocation are errors.
             task.run(stream.ptr)
         finally:
             with stream:

@@ -1,4 +1,4 @@
-"""NCCL on GPUs: its collectives by one rank, which every machine has a GPU for, and all by two where it has as many."""
+"""NCCL on GPUs: collectives of one rank, and all operations of two ranks if there are two GPUs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.needs("gpu-unit")
 @pytest.mark.parametrize("op", OPERATIONS)
 @pytest.mark.parametrize("size", [8, 1000, 3 << 20])
-def test_a_rank_by_itself_ends_up_with_what_it_gave(op: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_rank_receives_its_own_input(op: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     (here,) = worlds(1)
     monkeypatch.setattr(gpu_nccl, "world", lambda: here)
     point = Point("collectives", "gpu", {"op": op, "impl": "nccl", "bytes": size, "processes": 1}, seed=7)
@@ -37,7 +37,7 @@ def test_a_rank_by_itself_ends_up_with_what_it_gave(op: str, size: int, monkeypa
 
 
 @pytest.mark.needs("nccl")
-def test_the_simulated_nccl_takes_what_cupy_takes() -> None:
+def test_the_simulated_nccl_has_the_signatures_of_cupy() -> None:
     from cupy.cuda import nccl
 
     assert (nccl.NCCL_FLOAT32, nccl.NCCL_UINT8, nccl.NCCL_SUM) == (FLOAT32, UINT8, SUM)

@@ -1,10 +1,11 @@
-"""Every GPU kernel on a real device: it runs on a stream of its own and its answer is right."""
+"""Every GPU kernel on a real device, on a separate stream, with correct results."""
 
 from __future__ import annotations
 
 import pytest
 
 from accelbench.profiling.benchmark import Task
+from accelbench.profiling.machine.nvidia.cuda import synchronize
 from tests.gpu.conftest import Enqueued, Prepare
 
 pytestmark = pytest.mark.gpu
@@ -38,14 +39,44 @@ def test_launches_reach_the_device(prepared: Prepare, implementation: str, mode:
 @pytest.mark.parametrize(
     ("module", "params"),
     [
-        ("matmul.gpu_vendor", {"dtype": "float32", "n": 512}),
         ("matmul.gpu_numba", {"dtype": "float32", "n": 512}),
         ("stream.gpu_numba", {"dtype": "float32", "op": "dot"}),
         ("stream.gpu_cupy", {"dtype": "float32", "op": "dot"}),
         ("treesearch.nqueens.gpu_prefix", {"queens": 12}),
     ],
 )
-def test_work_is_enqueued_on_the_stream_that_is_handed_over(
+def test_work_is_enqueued_on_the_given_stream(
     prepared: Prepare, enqueued: Enqueued, module: str, params: dict[str, str | int]
 ) -> None:
     enqueued(prepared(module, **params))
+
+
+SPIN = r"""
+extern "C" __global__ void spin(long long clocks) {
+    for (long long begin = clock64(); clock64() - begin < clocks;);
+}
+"""
+
+
+def test_the_vendors_product_is_enqueued_on_the_given_stream(prepared: Prepare) -> None:
+    """CuPy refuses to capture cuBLAS, so the product is started behind a kernel that occupies its stream."""
+    import cupy
+
+    task = prepared("matmul.gpu_vendor", dtype="float32", n=512)
+    task.run()  # loads cuBLAS and allocates its workspace
+    check(task)
+    stream, before, after = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Event(), cupy.cuda.Event()
+    spin = cupy.RawKernel(SPIN, "spin")
+    spin((1,), (1,), (1,))  # compiles
+    synchronize()
+    with stream:
+        before.record()
+        spin((1,), (1,), (400_000_000,))
+    task.run(stream.ptr)
+    after.record(stream)
+    assert not after.done, "the product waited for its stream on the host"
+    cupy.cuda.Stream.null.synchronize()
+    assert not after.done
+    after.synchronize()
+    assert cupy.cuda.get_elapsed_time(before, after) > 100
+    check(task)

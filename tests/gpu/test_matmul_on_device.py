@@ -1,4 +1,4 @@
-"""Matrix products on a real device: every type, every kind of shape, sizes that fill no tile."""
+"""Matrix products on a real device: every type, every kind of shape, sizes that are no multiple of a tile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OURS = [
 ]
 ODD = ("1x1x1", "35x70x129", "257x1x513", "1x300x65", "3x130x131x67", "2x8x8x5000")
 LISTED = [shape for shape in SHAPES if Product.parse(shape).k < 10**5]
-"""The deepest one draws gigabytes on the host: a matter for the benchmark itself."""
+"""Listed shapes without the deepest one, which needs gigabytes of random numbers on the host."""
 
 
 def check(task: Task) -> None:
@@ -63,9 +63,7 @@ def test_our_kernels_add_up_the_parts_of_a_deep_product(prepared: Prepare, dtype
 
 
 @pytest.mark.parametrize("shape", ["300x300x300", "512x8x50000", "100x90x20001"])
-def test_our_kernels_are_enqueued_on_the_stream_that_is_handed_over(
-    prepared: Prepare, enqueued: Enqueued, shape: str
-) -> None:
+def test_our_kernels_are_enqueued_on_the_given_stream(prepared: Prepare, enqueued: Enqueued, shape: str) -> None:
     enqueued(prepared("matmul.gpu_numba", dtype="float32", shape=shape))
 
 
@@ -78,7 +76,5 @@ def test_the_listed_shapes_are_multiplied(prepared: Prepare, impl: str, dtype: s
 
 
 @pytest.mark.parametrize("dtype", ["int8", "fp8"])
-def test_cublaslt_is_enqueued_on_the_stream_that_is_handed_over(
-    prepared: Prepare, enqueued: Enqueued, dtype: str
-) -> None:
+def test_cublaslt_is_enqueued_on_the_given_stream(prepared: Prepare, enqueued: Enqueued, dtype: str) -> None:
     enqueued(prepared("matmul.gpu_vendor", dtype=dtype, n=512))

@@ -1,4 +1,4 @@
-"""Caches, sums, passes over memory and atomic additions on a real device: all is right, on whatever stream it runs."""
+"""Caches, sums, passes over memory and atomic additions on a real device: correct results on any stream."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_access_takes_longer_in_each_further_level(prepared: Prepare) -> None
 
 
 @pytest.mark.parametrize("kib", [16, 48, 192, 4096, 65536, 524288])
-def test_every_block_reads_the_whole_set(prepared: Prepare, kib: int) -> None:
+def test_every_block_reads_the_complete_set(prepared: Prepare, kib: int) -> None:
     check(prepared("cache.gpu_bandwidth", kib=kib, cores="all"))
 
 
@@ -93,7 +93,7 @@ def test_no_addition_is_lost(prepared: Prepare, target: str, dtype: str) -> None
         ("atomics.gpu_numba", {"target": "random", "dtype": "int32"}),
     ],
 )
-def test_work_is_enqueued_on_the_stream_that_is_handed_over(
+def test_work_is_enqueued_on_the_given_stream(
     prepared: Prepare, enqueued: Enqueued, module: str, params: dict[str, str | int]
 ) -> None:
     enqueued(prepared(module, **params))

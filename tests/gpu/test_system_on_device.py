@@ -1,4 +1,4 @@
-"""Transfers, launches, the vendor's copy and the arithmetic ceiling on a real device: every answer is right."""
+"""Transfers, launches, the vendor's copy and the arithmetic peak on a real device: correct results."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_sum_of_every_thread_is_exact(prepared: Prepare, dtype: str) -> No
         task.run()
         check(task)
     assert task.metrics is not None
-    # No multiprocessor makes more than 1,024 floating-point operations per clock without matrix instructions.
+    # No multiprocessor does more than 1,024 FLOP per clock without matrix instructions.
     assert 1 < task.metrics(1.0)["FLOP per cycle per multiprocessor"].value <= 1024
 
 
@@ -97,7 +97,7 @@ def test_all_visible_cards_work_at_once_and_each_is_verified(name: str, params: 
         ("peak_arith.gpu_fma", {"dtype": "float32", "cores": "all"}),
     ],
 )
-def test_work_is_enqueued_on_the_stream_that_is_handed_over(
+def test_work_is_enqueued_on_the_given_stream(
     prepared: Prepare, enqueued: Enqueued, module: str, params: dict[str, str | int]
 ) -> None:
     enqueued(prepared(module, **params))

@@ -1,4 +1,4 @@
-"""Our tensor-core kernels on a real device: right at odd sizes, in batches, over many turns, and in a CUDA graph."""
+"""Tensor-core kernels on a real device: correct for odd sizes, batches, many iterations, and in a CUDA graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KERNELS = ("mma", "wgmma")
 DTYPES = ("float16", "bfloat16")
 
 
-# Narrow tiles, wide ones, each whole and in parts of k; batches of each.
+# Narrow and wide tiles, each for all of k and for parts of k, with and without batches.
 SHAPES = (
     "1x1x1", "7x9x65", "129x257x127", "257x513x1000x3", "1024x3000x72", "40x64x50000",
     "20000x50x300", "300x900x20001", "512x8x50000", "7680x1x2560", "35x700x2048", "3x700x33x5000", "3x70x330x5000",
@@ -27,14 +27,14 @@ SHAPES = (
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_any_shape_is_multiplied_right(prepared: Prepare, kernel: str, dtype: str, shape: str) -> None:
+def test_products_of_any_shape_are_correct(prepared: Prepare, kernel: str, dtype: str, shape: str) -> None:
     outcome = prepared(f"matmul.gpu_{kernel}", dtype=dtype, shape=shape).verify()
     assert outcome.passed, outcome
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_every_run_of_a_large_product_is_right(prepared: Prepare, kernel: str, dtype: str) -> None:
+def test_every_run_of_a_large_product_is_correct(prepared: Prepare, kernel: str, dtype: str) -> None:
     task = prepared(f"matmul.gpu_{kernel}", dtype=dtype, n=4096)
     for _ in range(5):
         outcome = task.verify()
@@ -43,7 +43,7 @@ def test_every_run_of_a_large_product_is_right(prepared: Prepare, kernel: str, d
 
 @pytest.mark.parametrize("shape", ["300x900x20001", "512x8x50000", "2000x2000x2000"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_every_run_gives_the_same_bits(
+def test_results_of_all_runs_are_equal_bit_for_bit(
     prepared: Prepare, kernel: str, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = import_module(f"accelbench.kernels.matmul.gpu_{kernel}")
@@ -65,7 +65,7 @@ def test_every_run_gives_the_same_bits(
 
 @pytest.mark.parametrize("shape", ["512x512x512", "4096x4096x64", "60x8x50000"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_product_is_enqueued_on_the_stream_that_is_handed_over(
+def test_the_product_is_enqueued_on_the_given_stream(
     prepared: Prepare, enqueued: Enqueued, kernel: str, shape: str
 ) -> None:
     enqueued(prepared(f"matmul.gpu_{kernel}", dtype="bfloat16", shape=shape))

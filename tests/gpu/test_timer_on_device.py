@@ -30,13 +30,13 @@ def test_nvbench_returns_isolated_samples_and_a_batch_time() -> None:
     assert timing.timer == "nvbench"
 
 
-def test_an_error_in_the_work_is_raised_as_it_is() -> None:
+def test_an_error_in_the_work_is_raised_unchanged() -> None:
     outcome = timed("fails")
     assert outcome.returncode != 0
-    assert "ArithmeticError: the work itself failed" in outcome.stderr
+    assert "ArithmeticError" in outcome.stderr
 
 
-def test_a_second_timing_in_one_process_says_why_it_cannot_be() -> None:
+def test_a_second_timing_in_one_process_fails_with_the_reason() -> None:
     outcome = timed("twice")
     assert outcome.returncode != 0
-    assert "NVBench times once per process" in outcome.stderr
+    assert "once per process" in outcome.stderr

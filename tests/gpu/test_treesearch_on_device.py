@@ -1,4 +1,4 @@
-"""The tree searches on a real device: every published tree, on all of it and on a few blocks."""
+"""Tree searches on a real device: every published tree, with all blocks and with a few."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_nodes_of_every_instance_are_found(prepared: Prepare, instance: int)
 @pytest.mark.parametrize("keep", [1, 128, 10**6])
 @pytest.mark.parametrize("blocks", [1, 2, 33])
 @pytest.mark.parametrize("tree", ["T1", "T2", "T3", "T5"])
-def test_a_few_blocks_find_them_too(tree: str, blocks: int, keep: int) -> None:
+def test_a_few_blocks_find_the_published_counts(tree: str, blocks: int, keep: int) -> None:
     from accelbench.kernels.treesearch.device_search import slots_for
     from accelbench.kernels.treesearch.uts.gpu_sharing import search_of, verify_search
 
@@ -52,7 +52,7 @@ def test_any_number_of_blocks_bounds_every_child(blocks: int) -> None:
     assert outcome.passed, outcome
 
 
-def test_work_spreads_over_the_whole_device() -> None:
+def test_work_spreads_over_all_blocks_of_the_device() -> None:
     from accelbench.kernels.treesearch.device_search import whole_device
     from accelbench.kernels.treesearch.uts.gpu_sharing import PROBLEM, search_of, verify_search
 

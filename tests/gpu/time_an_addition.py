@@ -1,7 +1,7 @@
-"""Times an addition on the device with NVBench and prints the Timing; run by `test_timer_on_device.py`.
+"""Script that times an addition on the device with NVBench and prints the Timing; run by `test_timer_on_device.py`.
 
-NVBench times once per process, so each test needs a process of its own. The argument says what the work does:
-`works`, or `fails` by raising an error, or `twice` to be timed a second time.
+NVBench times once per process, so each test needs a separate process. The argument selects the behaviour: `works`,
+`fails` (the work raises an error), or `twice` (a second timing).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Verifies every kernel once on small inputs, in one process; run by `test_sanitizer.py` under compute-sanitizer."""
+"""Script that verifies every kernel once on small inputs; run by `test_sanitizer.py` under compute-sanitizer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from accelbench.profiling.records.point import Point
 
 
 def small_points() -> list[Point]:
-    """Return the small points of every GPU implementation with kernels of its own, as the benchmarks declare them."""
+    """Return the declared small points of every GPU implementation that has kernels."""
     return [
         point
         for benchmark in discover().values()
@@ -23,16 +23,16 @@ def small_points() -> list[Point]:
 
 
 def has_kernels(module: str | None) -> bool:
-    """Return whether the implementation describes kernels by `device_code()`: others call a vendor's library alone."""
+    """Return whether the implementation has kernels in `device_code()`; others only call a vendor's library."""
     describe = module and getattr(import_module(module), "device_code", None)
     return bool(describe and describe())
 
 
-def main() -> int:
-    """Print a line per kernel; the exit status is 1 if one computed a wrong answer."""
-    gpu_arrays.MOST_BYTES = 0  # arrays of a few L2 caches, however much memory the card has
+def verify(points: list[Point]) -> int:
+    """Verify the points and print one line for each; return 1 if one is wrong, and else 0."""
+    gpu_arrays.MOST_BYTES = 0  # arrays of a few L2 caches, independent of the device memory
     wrong = 0
-    for point in small_points():
+    for point in points:
         try:
             outcome = discover()[point.benchmark].prepare(point).verify()
         except Skip as skip:
@@ -44,4 +44,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(verify(small_points()))

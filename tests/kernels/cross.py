@@ -1,13 +1,14 @@
-"""Every CPU kernel compiled for a CPU that is not here, by Numba as it would compile it there.
+"""Cross-compilation of every CPU kernel by Numba for another CPU.
 
-`python -m tests.kernels.cross signatures FILE` runs each benchmark's smallest points on this CPU and writes which
-kernels were called with which types: no list of kernels is kept, and a new benchmark is covered when it is declared.
+`python -m tests.kernels.cross compile FOLDER TRIPLE SVE_BYTES` runs the smallest points of each benchmark without
+executing a kernel: each kernel that a point calls is compiled for the argument types of the call. So there is no list
+of kernels, and new benchmarks are covered automatically. The assembly of all compiled kernels is written to the folder.
 
-`python -m tests.kernels.cross compile FILE FOLDER TRIPLE SVE_BYTES` compiles those into assembly, and with `object` for
-`compile` into object code, too, with NUMBA_CPU_NAME and NUMBA_CPU_FEATURES in its environment naming the CPU. Two
-answers of this machine are replaced by that CPU's: LLVM's for the architecture, which Numba asks for, and Linux' for
-the width of SVE. All else is what runs there: the choice by feature, Numba's passes, LLVM's optimisation and its
-AArch64 backend. Nothing is loaded, so nothing has to run here.
+`python -m tests.kernels.cross object FOLDER TRIPLE SVE_BYTES FILE` compiles the kernels of a pickled file, also to
+object code. NUMBA_CPU_NAME and NUMBA_CPU_FEATURES select the CPU. Two properties of this machine are replaced: the
+architecture, which Numba reads from LLVM, and the width of SVE, read from Linux. Everything else is the same as on the
+other CPU: the selection by features, Numba's passes, LLVM's optimisation and its AArch64 backend. The code is not
+executed.
 """
 
 from __future__ import annotations
@@ -16,28 +17,31 @@ import json
 import pickle
 import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba.core import compiler
-from numba.core.dispatcher import Dispatcher
+from numba.core import types
+from numba.core.dispatcher import Dispatcher, OmittedArg
 
 from accelbench import kernels
 
 CHECKS = "accelbench.kernels.treesearch.nqueens.borders", "accelbench.kernels.treesearch.nqueens.recount"
-"""Modules whose kernels count boards beyond the published table again, and take no part in what is measured."""
+"""Modules with kernels of the verification only, which recount boards that are not in the published table."""
+NARROW = "accelbench.kernels.peak_arith.cpu_dots", "accelbench.kernels.peak_arith.cpu_tiles"
+"""Modules with kernels that are called only if this CPU has their instructions."""
 OTHERS = "vendor", "torch", "mpi", "gloo"
-"""What implements a benchmark by a library's code."""
+"""Implementations by libraries."""
 Signatures = list[tuple[str, str, Any]]
-"""The module and the name of each kernel, with the types of its arguments."""
+"""Module, name and argument types of each kernel."""
 
 
 def dispatchers() -> Iterator[tuple[str, str, Any]]:
-    """Yield module, name and dispatcher of each kernel in the modules of `kernels` that are loaded."""
+    """Yield module, name and dispatcher of each kernel in the loaded modules of `kernels`."""
     for module in sorted(name for name in sys.modules if name.startswith("accelbench.kernels.")):
         for name, found in sorted(vars(sys.modules[module]).items()):
             if isinstance(found, Dispatcher) and found.py_func.__module__ == module:
@@ -45,9 +49,9 @@ def dispatchers() -> Iterator[tuple[str, str, Any]]:
 
 
 def smallest_points() -> Iterator[Any]:
-    """Yield points of all CPU benchmarks that Numba's kernels implement: each word of each axis, the least number.
+    """Yield points of all CPU benchmarks with Numba kernels: every text value of an axis, and the smallest number.
 
-    An axis that a point may leave out is given with all of its words.
+    Optional axes are included with all of their text values.
     """
     from accelbench.profiling.benchmark import REGISTRY
     from accelbench.profiling.records.point import Point
@@ -58,7 +62,7 @@ def smallest_points() -> Iterator[Any]:
     for name, benchmark in REGISTRY.items():
         axes = benchmark.axes_on("cpu") if "cpu" in benchmark.devices else {"processes": ()}
         if "processes" in axes:
-            continue  # links between processes are no matter of the CPU's instructions
+            continue  # benchmarks of links between processes have no CPU kernels
         axes = {**axes, **{axis: benchmark.choices[axis] for axis in benchmark.optional if axis in benchmark.choices}}
         values = [(min(v),) if all(isinstance(x, int) for x in v) else v for v in axes.values()]
         for chosen in product(*values):
@@ -70,24 +74,50 @@ def smallest_points() -> Iterator[Any]:
 
 
 def signatures() -> Signatures:
-    """Run the points, and return what was called; RuntimeError if one of their kernels never was."""
+    """Run the points without executing kernels; return the kernels that they call and those which these call.
+
+    Raises RuntimeError if a kernel was never called.
+    """
     from accelbench.profiling.benchmark import REGISTRY
 
+    Dispatcher._compile_for_args = _compile_only
+    Dispatcher._insert = lambda *arguments, **options: None  # else a second call would execute the code
     for point in smallest_points():
         task = REGISTRY[point.benchmark].prepare(point)
         task.run()
         if task.metrics is not None:
             task.metrics(1.0)
-    found = [(m, name, types) for m, name, kernel in dispatchers() for types in kernel.signatures]
+    found = [(m, name, given) for m, name, kernel in dispatchers() for given in kernel.signatures]
     called = {(m, name) for m, name, _ in found}
-    never = [f"{m}.{name}" for m, name, _ in dispatchers() if (m, name) not in called and m not in CHECKS]
+    never = [f"{m}.{name}" for m, name, _ in dispatchers() if (m, name) not in called and m not in CHECKS + NARROW]
     if never:
-        raise RuntimeError(f"no point calls {', '.join(never)}")
+        raise RuntimeError(f"kernels that no point calls: {', '.join(never)}")
     return found
 
 
+def _compile_only(kernel: Any, *arguments: Any) -> Callable[..., Any]:
+    """Compile a kernel for a call from Python, and return what is called in its place.
+
+    Arrays that a kernel returns determine the later calls, so Python computes them; numbers do not.
+    """
+    given = (types.Omitted(a.value) if isinstance(a, OmittedArg) else kernel.typeof_pyval(a) for a in arguments)
+    result = compile_kernel(kernel, tuple(given)).signature.return_type
+    if isinstance(result, types.NoneType | types.Number):
+        return lambda *arguments: None if isinstance(result, types.NoneType) else 1
+    return partial(_interpret, kernel)
+
+
+def _interpret(kernel: Any, *arguments: Any) -> Any:
+    """Call a kernel, and the kernels that it calls, as Python functions."""
+    Dispatcher._compile_for_args = lambda called, *arguments: called.py_func
+    try:
+        return kernel.py_func(*arguments)
+    finally:
+        Dispatcher._compile_for_args = _compile_only
+
+
 def pretend(triple: str, sve_bytes: int) -> None:
-    """Let LLVM name that architecture and Linux that width of SVE, before a kernel's module is loaded."""
+    """Replace the architecture reported by LLVM and the SVE width reported by Linux; call it before kernels load."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     llvm.get_process_triple = lambda: triple
@@ -96,40 +126,39 @@ def pretend(triple: str, sve_bytes: int) -> None:
     target.sve_bytes = lambda: sve_bytes
 
 
-def compile_kernel(kernel: Any, types: Any) -> Any:
-    """Return Numba's library of one kernel for those types, optimised for the CPU of this process."""
-    flags = compiler.Flags()
-    kernel.targetdescr.options.parse_as_flags(flags, kernel.targetoptions)
-    typing, target = kernel.targetdescr.typing_context, kernel.targetdescr.target_context
-    return compiler.compile_extra(typing, target, kernel.py_func, types, None, flags, {})
+def compile_kernel(kernel: Any, given: Any) -> Any:
+    """Return Numba's code of a kernel for the given argument types, optimised for the selected CPU.
+
+    A kernel that another one has called is already compiled.
+    """
+    if given not in kernel.overloads:
+        kernel.compile(given)
+    return kernel.overloads[given]
 
 
 def object_code(library: Any) -> bytes:
-    """Return what a linker for that CPU takes, of a library that `compile_kernel` made."""
+    """Return the object code of a library of `compile_kernel` for the linker of the selected CPU."""
     return bytes(library.codegen._tm.emit_object(library._final_module))
 
 
 def compile_all(wanted: Signatures, folder: Path, linked: bool) -> None:
-    """Write each kernel's assembly, its object code if it is to be linked, and `symbols.json`: which file has which."""
+    """Write the assembly of each kernel, its object code if `linked`, and their index, `symbols.json`."""
     symbols = []
-    for number, (module, name, types) in enumerate(wanted):
-        compiled = compile_kernel(getattr(import_module(module), name), types)
+    for number, (module, name, given) in enumerate(wanted):
+        compiled = compile_kernel(getattr(import_module(module), name), given)
         (folder / f"{number}.s").write_text(compiled.library.get_asm_str())
         if linked:
             (folder / f"{number}.o").write_bytes(object_code(compiled.library))
-        symbols.append([module, name, str(types), compiled.fndesc.llvm_func_name])
+        symbols.append([module, name, str(given), compiled.fndesc.llvm_func_name])
     (folder / "symbols.json").write_text(json.dumps(symbols))
 
 
 def main() -> None:
-    """See above."""
-    command, file, *rest = sys.argv[1:]
-    if command == "signatures":
-        Path(file).write_bytes(pickle.dumps(signatures()))
-        return
-    folder, triple, sve_bytes = rest
+    """Run the command of the module's docstring."""
+    command, folder, triple, sve_bytes, *file = sys.argv[1:]
     pretend(triple, int(sve_bytes))
-    compile_all(pickle.loads(Path(file).read_bytes()), Path(folder), linked=command == "object")
+    wanted = pickle.loads(Path(*file).read_bytes()) if command == "object" else signatures()
+    compile_all(wanted, Path(folder), linked=command == "object")
 
 
 if __name__ == "__main__":

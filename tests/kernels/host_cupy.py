@@ -1,4 +1,4 @@
-"""CuPy's arrays in host memory: as much of CuPy as the kernels' tasks use, so that they run without a GPU."""
+"""Stand-in for CuPy with arrays in host memory, with the functions that tasks use, for tests without a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class HostArray(np.ndarray[Any, Any]):
-    """A NumPy array with what CuPy's have beyond it."""
+    """NumPy array with the additional methods of CuPy arrays."""
 
     def set(self, host: Any) -> None:
         assert host.shape == self.shape
@@ -37,7 +37,7 @@ def asarray(array: Any) -> HostArray:
 
 
 def at(pointer: int, count: int, dtype: str) -> Any:
-    """The array of that many elements at an address of host memory."""
+    """Return a view of `count` elements at an address of host memory."""
     size = count * np.dtype(dtype).itemsize
     return np.frombuffer((ctypes.c_char * size).from_address(pointer), dtype)
 

@@ -1,4 +1,4 @@
-"""Ranks as threads of this process, with real sockets between them: what each returns, or the first error."""
+"""Ranks as threads of this process, connected by real sockets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Found = TypeVar("Found")
 
 
 def worlds(size: int) -> list[World]:
-    """The places of so many ranks on this host."""
+    """Return the worlds of `size` ranks on this host."""
     addresses = [f"127.0.0.1:{free_port('127.0.0.1')}" for _ in range(size)]
     secret = secrets.token_hex(32)
     return [
@@ -26,14 +26,14 @@ def worlds(size: int) -> list[World]:
 
 
 def in_ranks(size: int, do: Callable[[World], Found]) -> list[Found]:
-    """Return what each of the ranks found; all of them run at once."""
+    """Run all ranks concurrently and return their results; raise the first error."""
     with ThreadPoolExecutor(size) as pool:
         running = [pool.submit(do, here) for here in worlds(size)]
     return [each.result() for each in running]
 
 
 def verified(size: int, prepare: Callable[[World], Task], times: int = 1) -> Verification:
-    """Rank 0's last verdict, while the others follow; before it, and after, samples are taken as the timer does."""
+    """Return rank 0's last verification, while the other ranks follow; samples are taken before and after it."""
 
     def do(here: World) -> Verification | None:
         task = prepare(here)

@@ -1,4 +1,4 @@
-"""A task for the process that holds a rank's place in MPI, which needs no MPI."""
+"""Task for the MPI process of a rank that needs no MPI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from accelbench.profiling.ranks.world import world
 
 
 class OddError(Exception):
-    """An error that cannot be made of its message alone."""
+    """Error that cannot be pickled, because its constructor has two arguments."""
 
     def __init__(self, first: str, second: str) -> None:
         super().__init__(first + second)

@@ -1,6 +1,7 @@
-"""A made-up node of GPUs that work at once: what is told of each card, which one lags behind, and which one is wrong.
+"""All GPUs of a simulated node at the same time: metrics of each GPU, outliers, and failures.
 
-CUDA's rules hold there: the current device is a thread's own, and a stream takes work only while its device is current.
+The simulation follows CUDA's rules: the current device belongs to a thread, and work can be enqueued on a stream only
+while its device is current.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FLOPS = 1e12
 
 @dataclass
 class Stream:
-    """A queue of work on one card; its time is that of the work, and passes when the work is enqueued."""
+    """Simulated stream of one GPU; its clock advances by the duration of the work when the work is enqueued."""
 
     device: int
     ptr: int
@@ -46,7 +47,7 @@ class Stream:
 
 
 class Event:
-    """A moment of a stream, which comes when the work before it is done: here, once every card has begun its own."""
+    """Simulated event; it completes after all GPUs have started their work of the window."""
 
     def __init__(self, node: Node) -> None:
         self.node, self.at, self.waited_for = node, 0.0, False
@@ -62,14 +63,14 @@ class Event:
 
 @dataclass
 class Node:
-    """Cards by their seconds per execution, which vary by a thousandth from one to the next."""
+    """Simulated node, given by the seconds per execution of each GPU, which vary by a thousandth."""
 
     seconds: Sequence[float]
     model: Sequence[str] = ()
     wrong: frozenset[int] = frozenset()
-    """The cards that compute something else."""
+    """GPUs with wrong results."""
     broken: frozenset[int] = frozenset()
-    """The cards that cannot execute."""
+    """GPUs that cannot execute."""
     current: threading.local = field(default_factory=threading.local)
     streams: dict[int, Stream] = field(default_factory=dict)
 
@@ -80,11 +81,11 @@ class Node:
         self.lock = threading.Condition()
 
     def use_device(self, index: int) -> None:
-        assert not hasattr(self.current, "index"), "a thread serves one card"
+        assert not hasattr(self.current, "index"), "one thread per GPU"
         self.current.index = index
 
     def stream(self, non_blocking: bool) -> Stream:
-        assert non_blocking, "the default stream would wait for this one"
+        assert non_blocking, "a blocking stream"
         with self.lock:
             made = Stream(self.current.index, next(self.addresses))
         return self.streams.setdefault(made.ptr, made)
@@ -95,10 +96,10 @@ class Node:
             self.lock.notify_all()
 
     def wait_for_all(self) -> None:
-        """Wait until every card has recorded the first of the two events of this window."""
+        """Wait until every GPU has recorded the first of the two events of this window."""
         with self.lock:
             begun = self.events[self.current.index] - 1
-            assert self.lock.wait_for(lambda: min(self.events) >= begun, timeout=20), "a card works by itself"
+            assert self.lock.wait_for(lambda: min(self.events) >= begun, timeout=20), "GPUs are not concurrent"
 
     def elapsed_ms(self, began: Event, ended: Event) -> float:
         assert ended.waited_for
@@ -106,7 +107,7 @@ class Node:
 
     def execute(self, address: int) -> None:
         stream = self.streams[address]
-        assert stream.device == self.current.index, "this stream is of another device"
+        assert stream.device == self.current.index, "stream of another device"
         if stream.device in self.broken:
             raise RuntimeError("an illegal memory access was encountered")
         with self.lock:
@@ -117,7 +118,7 @@ class Node:
         return [SimpleNamespace(name=name, pci_bus_id=f"0000:{65 + i:x}:00.0") for i, name in enumerate(models)]
 
     def prepare(self, point: Point) -> Task:
-        """The task of a kernel that adds up numbers, on the current device."""
+        """Return the task of a summation kernel on the current device."""
         device, rng = self.current.index, point.rng()
         assert point.seed == 7 + device
 
@@ -136,7 +137,7 @@ Install = Callable[..., Node]
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Install:
-    """`install([1e-3, 2e-3])`: a node of two cards whose one kernel is `accelbench.kernels.made_up`."""
+    """Function that installs a simulated node with the kernel `accelbench.kernels.made_up`: `install([1e-3, 2e-3])`."""
 
     def build(seconds: Sequence[float], **changes: Any) -> Node:
         node = Node(seconds, **changes)
@@ -160,15 +161,15 @@ def task(**params: str) -> Task:
     return together.prepare(POINT, "made_up", params)
 
 
-def measured(figure: Any = "flops", **params: str) -> Record:
-    """The record of the made-up node, by the real measurement."""
+def measured(metric: Any = "flops", **params: str) -> Record:
+    """Return the record of the simulated node from a real measurement."""
     benchmark = Benchmark(
         "all-gpus-matmul",
         lambda point: together.prepare(point, "made_up", params),
         ("gpu",),
         {},
-        figure,
-        bound="arithmetic" if figure == "flops" else "memory",
+        metric,
+        bound="arithmetic" if metric == "flops" else "memory",
         dtype=axis("dtype"),
     )
     return measure(benchmark, POINT, environment(), max_seconds=30)
@@ -177,7 +178,7 @@ def measured(figure: Any = "flops", **params: str) -> Record:
 NAMES = [f"card {i} (0000:{65 + i:x}:00.0)" for i in range(8)]
 
 
-def test_the_figure_is_the_sum_over_all_cards_that_work_at_the_same_time(install: Install) -> None:
+def test_the_result_is_the_sum_over_all_concurrent_cards(install: Install) -> None:
     install([1e-3, 1e-3, 2e-3, 1e-3])
     record = measured()
     assert record.status == "measured", record.reason
@@ -186,7 +187,7 @@ def test_the_figure_is_the_sum_over_all_cards_that_work_at_the_same_time(install
     assert record.metrics["cards"].value == 4
 
 
-def test_the_slow_card_of_a_node_is_named_and_the_spread_told(install: Install) -> None:
+def test_the_slow_card_of_a_node_is_an_outlier_and_the_spread_is_reported(install: Install) -> None:
     install([1e-3, 1.01e-3, 1e-3, 1.25e-3, 0.99e-3])
     found = measured().metrics
     name = f"outlier: {NAMES[3]}, slower by"
@@ -201,7 +202,7 @@ def test_the_slow_card_of_a_node_is_named_and_the_spread_told(install: Install) 
     assert found[NAMES[3]] == found["slowest card"]
 
 
-def test_every_card_works_for_the_whole_window(install: Install) -> None:
+def test_every_card_works_during_the_complete_window(install: Install) -> None:
     node = install([1e-3, 4e-3])
     prepared = task()
     begun = {address: stream.now for address, stream in node.streams.items()}
@@ -234,7 +235,7 @@ def test_a_card_that_computes_wrongly_fails_the_point_and_is_named(install: Inst
         assert (NAMES[i] in record.reason) == (i in wrong)
 
 
-def test_every_card_that_is_right_is_said_to_be_checked(install: Install) -> None:
+def test_a_passed_verification_names_the_number_of_cards(install: Install) -> None:
     install([1e-3] * 3)
     outcome = task().verify()
     assert outcome.passed
@@ -255,7 +256,7 @@ def test_cards_of_different_models_are_not_compared(install: Install) -> None:
         task()
 
 
-def test_what_a_card_lacks_skips_the_point_and_names_the_card(
+def test_a_requirement_that_a_card_lacks_skips_the_point_and_names_the_card(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = install([1e-3] * 2)
@@ -282,7 +283,7 @@ def test_shares_are_of_as_many_cards_as_worked(install: Install) -> None:
         update={
             "layout": Layout(),
             "ceiling": True,
-            "noise": [],  # whatever else this machine does meanwhile
+            "noise": [],  # independent of other load on this machine
             "work": several.work and Work(flops=(several.work.flops or 0) / 4),
         }
     )
@@ -321,7 +322,7 @@ def test_only_cards_well_below_the_median_of_the_others_are_outliers(rates: list
     assert all(share > OUTLIER for share in found.values())
 
 
-def test_each_benchmark_hands_its_point_to_the_kernel_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_benchmark_prepares_the_kernel_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
     handed = {}
     monkeypatch.setattr(together, "prepare", lambda point, module, params: handed.update({module: params}))
     for name, benchmark in discover().items():

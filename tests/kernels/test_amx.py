@@ -1,7 +1,7 @@
-"""Tile instructions of AMX, which no CPU at hand has: the code for one that has them, and what it computes.
+"""AMX tile instructions without a CPU that has them: results by emulation, and the code for Sapphire Rapids.
 
-Each instruction is replaced by a function here that does what Intel's manual says of it, on tiles of its thread. So the
-kernels run as Numba compiles them, with every address, count and order in them; only the instructions are not real.
+Each instruction is replaced by a function that emulates it according to Intel's manual, on the tiles of its thread. So
+the kernels run as compiled by Numba, with all addresses, counts and orders; only the instructions are emulated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DTYPES = ("int8", "bfloat16")
 
 @dataclass
 class Machine:
-    """The tiles of every thread that has configured them, and what a CPU would have refused."""
+    """Emulated tiles of every thread that has configured them, and the recorded faults."""
 
     tiles: dict[int, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Machine:
     multiplied: int = 0
 
     def tile(self, number: int) -> Any:
-        """Return 16 rows of 64 bytes; KeyError where the thread has configured none."""
+        """Return 16 rows of 64 bytes; raise KeyError if the thread has not configured tiles."""
         return self.tiles[threading.get_ident()][number]
 
     def ldtilecfg(self, place: int) -> None:
@@ -63,7 +63,7 @@ class Machine:
         bytes_of_row, rows = content[16:48].view("<u2"), content[48:64]
         full = [(64, 16)] * 8 + [(0, 0)] * 8
         if (content[0], *content[1:16]) != (1,) + (0,) * 15 or list(zip(bytes_of_row, rows, strict=True)) != full:
-            raise ValueError(f"it refuses this configuration: {bytes(content)!r}")
+            raise ValueError(f"invalid configuration: {bytes(content)!r}")
         self.configured += 1
         self.tiles[threading.get_ident()] = np.zeros((8, 16, 64), np.uint8)
 
@@ -107,12 +107,12 @@ MACHINES: list[Machine] = []
 
 
 def instruction(name: str) -> Callable[..., None]:
-    """Return what compiled code calls instead of an instruction: the newest machine's, which keeps its faults."""
+    """Return the function that compiled code calls instead of an instruction, on the newest emulated machine."""
 
     def execute(*operands: int) -> None:
         try:
             getattr(MACHINES[-1], name)(*operands)
-        except (KeyError, ValueError) as fault:  # what a callback raises, nobody would see
+        except (KeyError, ValueError) as fault:  # an exception in a callback would be lost
             MACHINES[-1].faults.append(f"{name}: {fault!r}")
 
     return execute
@@ -123,7 +123,7 @@ CALLED = {name: ctypes.CFUNCTYPE(None, *kinds)(instruction(name)) for name, kind
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    """Give this CPU tiles for one test, and each round few steps; no fault, and no thread that still has tiles."""
+    """Emulated machine for one test, with few steps per round; it must end without faults or configured tiles."""
     for name, function in CALLED.items():
         llvm.add_symbol(EMULATED + name, ctypes.cast(function, ctypes.c_void_p).value)
     monkeypatch.setattr(amx, "INTRINSICS", EMULATED)
@@ -209,7 +209,7 @@ def test_the_configuration_is_of_eight_tiles_of_sixteen_rows_of_64_bytes() -> No
         ("int8", VECTORS, None),
     ],
 )
-def test_a_cpu_gets_the_instruction_on_tiles_that_it_has(dtype: str, has: Any, expected: str | None) -> None:
+def test_the_tile_instruction_is_selected_by_cpu_features(dtype: str, has: Any, expected: str | None) -> None:
     dot = find_tile_dot(dtype, has)
     assert (dot.name if dot else None) == expected
 
@@ -240,13 +240,13 @@ def test_a_cpu_with_neither_tiles_nor_vectors_skips(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.needs("linux", "x86-64", "no-amx")
-def test_linux_gives_no_tiles_where_the_cpu_has_none() -> None:
-    assert re.fullmatch("Linux refuses the registers of AMX: .+", str(refusal()))
+def test_linux_denies_tiles_on_a_cpu_without_amx() -> None:
+    assert re.search("AMX.*: .+", str(refusal()))
 
 
-def test_other_systems_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_are_not_requested_on_other_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert "only Linux on x86-64" in str(refusal())
+    assert "x86-64 Linux only" in str(refusal())
 
 
 COMPILE = """

@@ -1,7 +1,7 @@
-"""Every CPU kernel compiles for ARM's vectors, and its loops hold the instructions that they should.
+"""Every CPU kernel compiles for ARM's vectors, and its loops contain the expected instructions.
 
-No such CPU was at hand: `tests.kernels.cross` compiles for three of them, and what LLVM made is looked at. Whether the
-answers are right is asked in `test_arm_emulated`. Nothing here says how fast they are.
+`tests.kernels.cross` compiles the kernels for three ARM CPUs, and the tests inspect the assembly. `test_arm_emulated`
+tests the results. The speed is not tested.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import pytest
 pytestmark = pytest.mark.slow
 
 FMA_CHAINS = 28
-"""The sums that `fma_chains` keeps where there are 32 registers."""
+"""Sums of `fma_chains` with 32 registers."""
 TILE_FMAS = 24
-"""The FMAs in a step of a tile of 12 rows by two vectors."""
+"""FMAs in a step of a tile of 12 rows and two vectors."""
 TRIPLE = "aarch64-unknown-linux-gnu"
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A CPU by LLVM's name, its extensions beyond those of its name, and the bytes of an SVE register, 0 without."""
+    """CPU: LLVM's name, additional extensions, and bytes of an SVE register (0 without SVE)."""
 
     name: str
     features: str
@@ -36,7 +36,7 @@ class Arm:
 
     @property
     def registers(self) -> str:
-        """Return the letter of the vector registers: `z` where SVE is wider than NEON."""
+        """Letter of the vector registers: `z` if SVE is wider than NEON."""
         return "z" if self.sve_bytes > 16 else "v"
 
 
@@ -49,27 +49,27 @@ CPUS = (
 
 @dataclass(frozen=True)
 class Code:
-    """What the compiler made for one CPU, in a folder."""
+    """Directory with the compiled code for one CPU."""
 
     cpu: Arm
     folder: Path
 
     @cached_property
     def symbols(self) -> list[tuple[str, str, str, str]]:
-        """Return module, name, types and symbol of each kernel; its files are called by its place in this list."""
+        """Return module, name, types and symbol of each kernel; the file names are the indices in this list."""
         return [(*symbol,) for symbol in json.loads((self.folder / "symbols.json").read_text())]
 
     def numbers(self, module: str, name: str, types: str) -> list[int]:
-        """Return the places of the kernels of that name whose types have those words in them."""
+        """Return the indices of the kernels with the given name and with all words of `types` in their types."""
         return [i for i, (m, n, t, _) in enumerate(self.symbols) if (m, n) == (module, name) and types in t]
 
     def number(self, module: str, name: str, types: str) -> int:
-        """Return the place of the only such kernel."""
+        """Return the index of the only such kernel."""
         (found,) = self.numbers(module, name, types)
         return found
 
     def function(self, number: int) -> list[str]:
-        """Return the instructions and labels of a kernel's own function, without those that call it from Python."""
+        """Return the instructions and labels of a kernel, without its Python wrapper."""
         symbol = re.escape(self.symbols[number][3])
         text = (self.folder / f"{number}.s").read_text()
         (body,) = re.findall(rf'^"?{symbol}"?:\n(.*?)^\.Lfunc_end', text, re.MULTILINE | re.DOTALL)
@@ -77,7 +77,7 @@ class Code:
 
 
 def loops(lines: list[str]) -> list[list[str]]:
-    """Return what each backward branch spans, the shortest first."""
+    """Return the spans of all backward branches, the shortest first."""
     places = {line.removesuffix(":"): i for i, line in enumerate(lines) if line.endswith(":")}
     found = []
     for i, line in enumerate(lines):
@@ -87,29 +87,17 @@ def loops(lines: list[str]) -> list[list[str]]:
     return sorted(found, key=len)
 
 
-@pytest.fixture(scope="module")
-def called(tmp_path_factory):
-    """The file of all kernels with the types that the benchmarks call them with."""
-    file = tmp_path_factory.mktemp("signatures") / "signatures"
-    command = [sys.executable, "-m", "tests.kernels.cross", "signatures", str(file)]
-    # With the least of x86-64, so that the types are those of any CPU: one lane where this one might have 32. Code that
-    # is only called once is not worth optimising.
-    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_NUM_THREADS": "2", "NUMBA_OPT": "0"}
-    subprocess.run(command, env=os.environ | plain, check=True)
-    return file
-
-
-# Compiling all kernels takes minutes: continuous integration does it for NEON.
+# Compiling all kernels takes a minute: continuous integration does it for NEON.
 VARIANTS = [pytest.param(cpu, marks=[pytest.mark.exhaustive] if cpu.sve_bytes else []) for cpu in CPUS]
 
 
 @pytest.fixture(scope="module", params=VARIANTS, ids=lambda cpu: f"{cpu.name}-{8 * cpu.sve_bytes}")
-def code(request, called, tmp_path_factory):
-    """All kernels compiled for one CPU."""
+def code(request, tmp_path_factory):
+    """Compiled code of all kernels for one CPU."""
     cpu = request.param
     folder = tmp_path_factory.mktemp(cpu.name)
-    command = [sys.executable, "-m", "tests.kernels.cross", "compile", str(called), str(folder), TRIPLE]
-    there = os.environ | {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.features}
+    command = [sys.executable, "-m", "tests.kernels.cross", "compile", str(folder), TRIPLE]
+    there = os.environ | {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.features, "NUMBA_NUM_THREADS": "2"}
     subprocess.run([*command, str(cpu.sve_bytes)], env=there, check=True)
     return Code(cpu, folder)
 
@@ -121,7 +109,7 @@ def test_every_kernel_compiles_and_calls_nothing_of_another_architecture(code):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_the_arithmetic_ceiling_is_one_loop_of_fmas_on_registers(code, dtype):
+def test_the_arithmetic_peak_is_one_loop_of_fmas_on_registers(code, dtype):
     lines = code.function(code.number("accelbench.kernels.peak_arith.cpu_fma", "run_rounds", f"Array({dtype}"))
     fma = re.compile(rf"fmla\s+{code.cpu.registers}\d")
     multiplying = [loop for loop in loops(lines) if any(map(fma.match, loop))]
@@ -137,7 +125,7 @@ def test_the_tile_of_the_matrix_product_keeps_its_sums_in_registers(code, dtype)
     for number in code.numbers("accelbench.kernels.matmul.cpu_numba", "multiply_block", f"Array({dtype}"):
         multiplying = [loop for loop in loops(code.function(number)) if any(map(fma.match, loop))]
         inner = [loop for loop in multiplying if not any(o is not loop and o[0] in loop for o in multiplying)]
-        # Of whole tiles and of half ones.
+        # Of complete and of half tiles.
         assert max(sum(bool(fma.match(line)) for line in loop) for loop in inner) >= TILE_FMAS
         assert not [line for loop in inner for line in loop if line.startswith("st") or "[sp" in line]
 
@@ -145,7 +133,7 @@ def test_the_tile_of_the_matrix_product_keeps_its_sums_in_registers(code, dtype)
 @pytest.mark.parametrize("operation", ["copy_part", "mul_part", "add_part", "triad_part"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_stream_writes_past_the_cache_where_one_register_can(code, operation, dtype):
-    """NEON has such stores for pairs of registers only, and LLVM makes ordinary ones of those of single registers."""
+    """NEON has non-temporal stores for pairs of registers only; LLVM replaces single ones by ordinary stores."""
     lines = code.function(code.number("accelbench.kernels.stream.cpu_numba", operation, f"Array({dtype}"))
     past, ordinary = (any(re.match(pattern, line) for line in lines) for pattern in ("stnt1[wd]", "str\\s+q|stp\\s+q"))
     assert (past, ordinary) == (code.cpu.sve_bytes > 16, code.cpu.sve_bytes <= 16)

@@ -1,7 +1,4 @@
-"""Kernels that were compiled for ARM answer right under QEMU's emulation, with NEON and with SVE of three widths.
-
-QEMU emulates what instructions do, and not how long they take: nothing here says how fast they are.
-"""
+"""Results of kernels compiled for ARM, under QEMU with NEON and with SVE of three widths; the speed is not tested."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.needs("qemu-arm")]
 
 @dataclass(frozen=True)
 class Emulated:
-    """A CPU by LLVM's name, its extensions, the bytes of an SVE register, and QEMU's name for such a CPU."""
+    """CPU: LLVM's name, extensions, bytes of an SVE register, and QEMU's name."""
 
     name: str
     features: str
@@ -62,11 +59,11 @@ for impl, module in (("prefix", cpu_prefix), ("tuned", cpu_tuned)):
     nqueens(Point("nqueens", "cpu", {"impl": impl, "cores": "one", "queens": 8})).run()
 pickle.dump(calls, open(sys.argv[1], "wb"))
 """
-"""Searches of a small board with one lane, as ARM has it: the arguments, and the nodes and solutions they must find."""
+"""Program that prints the arguments of searches of a small board with one lane, and the nodes and solutions."""
 
 
 def vector_cases(cpu):
-    """Calls of `test_simd`'s kernels, each with the array that must come out, and its place among the arrays."""
+    """Return calls of the kernels of `test_simd`, each with the expected array and its index among the arguments."""
     rng, vector_bytes = np.random.default_rng(22), cpu.target.vector_bytes
     cases = []
     for dtype in (np.dtype("float32"), np.dtype("float64")):
@@ -81,12 +78,12 @@ def vector_cases(cpu):
 
 
 def compiled(cpu, calls, folder):
-    """Compile those calls' kernels into a folder; return their symbols, in the same order."""
+    """Compile the kernels of the calls into a directory; return their symbols in the same order."""
     wanted = [(module, name, tuple(map(typeof, given))) for module, name, given in calls]
     (folder / "wanted").write_bytes(pickle.dumps(wanted))
-    command = [sys.executable, "-m", "tests.kernels.cross", "object", str(folder / "wanted"), str(folder), TRIPLE]
+    command = [sys.executable, "-m", "tests.kernels.cross", "object", str(folder), TRIPLE]
     there = os.environ | {"NUMBA_CPU_NAME": cpu.name, "NUMBA_CPU_FEATURES": cpu.features}
-    subprocess.run([*command, str(cpu.sve_bytes)], env=there, check=True)
+    subprocess.run([*command, str(cpu.sve_bytes), str(folder / "wanted")], env=there, check=True)
     return [symbol for *_, symbol in json.loads((folder / "symbols.json").read_text())]
 
 
@@ -99,7 +96,7 @@ def searches(tmp_path_factory):
 
 
 @pytest.mark.parametrize("cpu", CPUS, ids=lambda cpu: f"{cpu.name}-{8 * cpu.sve_bytes}")
-def test_kernels_answer_right_on_an_emulated_cpu(cpu, searches, tmp_path):
+def test_kernels_are_correct_on_an_emulated_cpu(cpu, searches, tmp_path):
     calls = [("tests.kernels.test_simd", name, given, {place: out}) for name, given, out, place in vector_cases(cpu)]
     calls += [(module, name, given, {-2: nodes, -1: solutions}) for module, name, given, (nodes, solutions) in searches]
     symbols = compiled(cpu, [(module, name, given) for module, name, given, _ in calls], tmp_path)
@@ -111,7 +108,7 @@ def test_kernels_answer_right_on_an_emulated_cpu(cpu, searches, tmp_path):
 
 @compiled_here
 def multiply_dots(a, b, c, m, n, k, kc, packed_a, packed_b, offsets, edges, held, held_rows, scratch):
-    """Do on one thread what `cpu_dots.multiply_all` does, where all rows are one block."""
+    """Multiply like `cpu_dots.multiply_all`, on one thread and with all rows in one block."""
     nr, group = dot_columns(held), 4 // a.itemsize
     for k0 in range(0, k, kc):
         deep = min(kc, k - k0)
@@ -126,7 +123,7 @@ def multiply_dots(a, b, c, m, n, k, kc, packed_a, packed_b, offsets, edges, held
 
 @pytest.mark.parametrize("dtype", ["int8", "bfloat16"])
 def test_narrow_numbers_are_multiplied_exactly_on_an_emulated_cpu(dtype, tmp_path):
-    """Whole tiles, half ones and parts come out right by that CPU's vectors, in one part of k and in several."""
+    """This includes complete, half and partial tiles, and one and several parts of k."""
     cpu, sums = Emulated("neoverse-n2", "+neon,+dotprod,+bf16", 0, "max"), "int32" if dtype == "int8" else "float32"
     m, n, k, few = 41, 29, 95, 9 if dtype == "bfloat16" else 128
     rng, numbers = np.random.default_rng(23), formats.FORMATS[dtype]
@@ -145,8 +142,8 @@ def test_narrow_numbers_are_multiplied_exactly_on_an_emulated_cpu(dtype, tmp_pat
         np.testing.assert_array_equal(found[2].reshape(m, n), right)
 
 
-def test_registers_narrower_than_the_code_was_told_give_wrong_answers(tmp_path):
-    """So the emulation does tell the widths apart, and a width that the CPU has not would show."""
+def test_registers_narrower_than_compiled_for_give_wrong_results(tmp_path):
+    """This shows that the emulation distinguishes the widths."""
     wide, narrow = CPUS[-1], CPUS[1]
     name, given, right, place = vector_cases(wide)[0]
     (symbol,) = compiled(wide, [("tests.kernels.test_simd", name, given)], tmp_path)

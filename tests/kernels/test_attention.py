@@ -1,4 +1,4 @@
-"""Attention on the CPU is right for any sizes, and a wrong one fails."""
+"""Attention on the CPU: correct for any size, and wrong results fail the verification."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def test_a_prepared_point_runs_verifies_and_counts_its_work(impl: str, mask: str
     seed=st.integers(0, 2**32 - 1),
 )
 @example(heads=1, sequence=cpu_numba.KEYS + 1, head=64, causal=True, threads=2, order="rising", seed=0)
-def test_heads_of_any_size_are_attended_to_and_nothing_beyond_is_written(
+def test_heads_of_any_size_are_correct_and_nothing_beyond_is_written(
     heads: int, sequence: int, head: int, causal: bool, threads: int, order: str, seed: int
 ) -> None:
     size = Attention(heads, sequence, head, causal)
     q, k, v = drawn(size, seed)
-    if order != "random":  # scores that rise with every key, so that the maximum grows in every block
+    if order != "random":  # monotonic scores, so that the maximum may grow in every block
         k[:] = np.sort(k[:, :, :1], axis=1)[:, :: 1 if order == "rising" else -1]
         q[:] = np.abs(q)
     whole = np.full(q.size + 64, np.nan, np.float32)
@@ -71,7 +71,7 @@ BLOCK = 32
 
 
 def online(fault: str, q: Any, k: Any, v: Any, o: Any) -> None:
-    """Online softmax over blocks of keys, in float64 rounded at the end, with a fault in it."""
+    """Write attention by online softmax in float64, rounded at the end, with an injected fault."""
     sequence, head = q.shape[1:]
     scale = {"without the scale": 1.0, "the scale of another head": 1 / math.sqrt(2 * head)}
     top = np.full(q.shape[:2], -np.inf)
@@ -157,5 +157,5 @@ def test_a_block_of_heads_that_is_the_last_may_be_smaller(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("impl", ["numba", "vendor"])
 def test_heads_that_do_not_fit_are_skipped_before_they_are_allocated(impl: str) -> None:
-    with pytest.raises(Skip, match=r"needs .* of memory; half of the available"):
+    with pytest.raises(Skip, match="of memory"):
         attention(point(impl, sequence=1 << 17, head=512, heads=1 << 14))

@@ -1,4 +1,4 @@
-"""Bandwidth and latency by the size of the working set: what is read is what was meant, and nothing else passes."""
+"""Bandwidth and latency by size of the working set: the intended accesses happen, and faults fail the verification."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_the_chase_passes_every_line_once_before_it_returns(lines: int, line: in
     assert place == cycle.after(0)
 
 
-def test_the_next_execution_goes_on_where_the_last_one_ended() -> None:
+def test_the_next_execution_continues_where_the_last_one_ended() -> None:
     task = latency(64)
     expected = [task.verify().expected for _ in range(3)]
-    assert len(set(expected)) > 1, "each verification draws a cycle of its own"
+    assert len(set(expected)) > 1, "the same cycle in every verification"
     task.run()
     assert task.verify().passed
 
@@ -61,7 +61,7 @@ def test_a_chase_that_ends_one_step_early_fails(lines: int) -> None:
 
 
 @pytest.mark.parametrize("kib", [1, 8, 33, 700])
-def test_latency_counts_its_accesses_and_says_the_cycles_of_one(kib: int) -> None:
+def test_latency_counts_its_accesses_and_reports_cycles_per_access(kib: int) -> None:
     task = latency(kib)
     task.run()
     assert task.verify().passed
@@ -83,7 +83,7 @@ def test_bandwidth_counts_the_bytes_that_each_core_moves(kib: int, cores: str, o
     assert task.work.bytes == threads * kib * 1024 * (3072 // kib)
 
 
-def test_a_set_larger_than_what_an_execution_reads_is_read_once(monkeypatch: Any) -> None:
+def test_a_set_larger_than_the_bytes_of_an_execution_is_read_once(monkeypatch: Any) -> None:
     monkeypatch.setattr(cpu_bandwidth, "MOVED", 1 << 20)
     task = bandwidth(4096)
     assert task.work.bytes == 4096 << 10
@@ -108,7 +108,7 @@ def test_a_sum_that_is_not_exact_fails(fault: str, monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("op", ["write", "copy"])
 @pytest.mark.parametrize("fault", ["a pass too few", "an element wrong", "nothing written"])
-def test_a_set_that_was_not_written_as_often_as_it_counts_fails(fault: str, op: str, monkeypatch: Any) -> None:
+def test_a_set_with_a_missing_pass_or_a_wrong_element_fails(fault: str, op: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(cpu_bandwidth, "MOVED", 1 << 20)
     kernel = f"{op}_vectors"
     honest = getattr(cpu_operations, kernel)
@@ -124,7 +124,7 @@ def test_a_set_that_was_not_written_as_often_as_it_counts_fails(fault: str, op: 
     assert not bandwidth(64, op=op).verify().passed
 
 
-def test_small_pages_are_small_and_the_record_says_the_share_of_huge_ones() -> None:
+def test_small_pages_are_small_and_the_share_of_huge_pages_is_reported() -> None:
     task = latency(8192, pages="small")
     assert task.verify().passed
     assert task.metrics is not None
@@ -134,7 +134,7 @@ def test_small_pages_are_small_and_the_record_says_the_share_of_huge_ones() -> N
 
 def test_a_working_set_that_does_not_fit_is_skipped() -> None:
     for make in (latency, bandwidth):
-        with pytest.raises(Skip, match="half of the available"):
+        with pytest.raises(Skip, match="of memory"):
             make(1 << 34)
 
 
@@ -149,7 +149,7 @@ def test_sizes_begin_in_the_first_cache_and_end_far_beyond_the_last(name: str) -
         assert all(int(later) <= 4 * int(sooner) for sooner, later in pairwise(sizes))
 
 
-def test_arrays_begin_at_a_huge_page_and_are_whole() -> None:
+def test_arrays_are_aligned_to_a_huge_page_and_have_the_requested_size() -> None:
     for count in (1, 1000, (huge_pages.HUGE_PAGE >> 3) + 1):
         array = huge_pages.huge_empty(count, np.float64)
         assert array.ctypes.data % huge_pages.HUGE_PAGE == 0
@@ -183,11 +183,11 @@ def test_the_gpu_kernels_loops_are_loads(capability: tuple[int, int]) -> None:
     chase = compile_kernel(kernel, capability).loop
     loads = [line for line in chase if "LDG.E.64 " in line]
     assert len(loads) == 16
-    assert len(chase) - len(loads) <= 3, "no more than the loop itself beside the loads"
+    assert len(chase) - len(loads) <= 3, "more than the loads and the loop"
     (kernel,) = gpu_bandwidth.device_code()
     reading = compile_kernel(kernel, capability).loop
     assert sum("LDG.E.128 " in line for line in reading) == 8
-    assert len(reading) / 8 < 16, "16 instructions issue in the four clocks that L1 takes for one of these loads"
+    assert len(reading) / 8 < 16, "more instructions than can be issued in the 4 clocks of a load from L1"
 
 
 def test_a_gpu_block_expects_the_sum_of_all_passes() -> None:

@@ -1,4 +1,4 @@
-"""NCCL without GPUs, its collectives and messages: what is asked of it is done in host memory by ranks as threads."""
+"""Collectives and messages by NCCL, simulated in host memory with ranks as threads."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.kernels.host_cupy import at, empty
 from tests.kernels.in_ranks import verified
 
 FLOAT32, UINT8, SUM = 7, 1, 0
-"""As CuPy has them."""
+"""CuPy's enumerators."""
 DTYPES = {FLOAT32: "float32", UINT8: "uint8"}
 
 
 class HostNccl:
-    """The part of `cupy.cuda.nccl` that is called, for ranks that are threads."""
+    """Simulation of the used part of `cupy.cuda.nccl`, for ranks that are threads."""
 
     available = True
     NCCL_FLOAT32, NCCL_UINT8, NCCL_SUM = FLOAT32, UINT8, SUM
@@ -56,13 +56,13 @@ class HostNccl:
 
 
 class Group:
-    """A communicator, by CuPy's signatures: addresses and counts of elements."""
+    """Simulated communicator with CuPy's signatures: addresses and counts of elements."""
 
     def __init__(self, nccl: HostNccl, ranks: int, rank: int) -> None:
         self.nccl, self.ranks, self.rank = nccl, ranks, rank
 
     def _all(self, address: int, count: int, kind: int, stream: int) -> list[Any]:
-        """What each rank gives."""
+        """Return the inputs of all ranks."""
         assert kind == FLOAT32
         self.nccl.streams.add(stream)
         self.nccl.given[self.rank] = np.array(at(address, count, "float32"))
@@ -88,7 +88,7 @@ class Group:
         at(take, count, "float32")[:] = self._all(give, count, kind, stream)[root]
 
     def send(self, give: int, count: int, kind: int, peer: int, stream: int) -> None:
-        assert kind == UINT8 or self.nccl.grouped.on  # else all ranks of the collective would send, and none receive
+        assert kind == UINT8 or self.nccl.grouped.on  # otherwise all ranks would send and none receive: a deadlock
         self.nccl.streams.add(stream)
         self._queue(self.rank, peer).put(np.array(at(give, count, DTYPES[kind])))
 
@@ -103,7 +103,7 @@ class Group:
 
 @pytest.fixture
 def on_host(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`on_host(ranks)`: the NCCL between so many ranks; each rank has a GPU of its own."""
+    """Function that installs and returns the simulated NCCL of a number of ranks, each with its own GPU."""
     identities = iter(range(100))
 
     def use(ranks: int, gpus: int = 100) -> HostNccl:
@@ -128,7 +128,7 @@ def point(op: str, size: int) -> Point:
 
 @pytest.mark.parametrize("op", OPERATIONS)
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_every_operation_is_asked_of_nccl_as_it_takes_it(on_host: Any, op: str, ranks: int) -> None:
+def test_every_operation_is_correct_with_nccl(on_host: Any, op: str, ranks: int) -> None:
     nccl = on_host(ranks)
 
     def prepare(here: World) -> Task:
@@ -157,7 +157,7 @@ def test_a_message_goes_from_gpu_to_gpu_and_comes_back(on_host: Any, size: int, 
     assert nccl.streams == {0xABC}
 
 
-def test_a_message_that_stays_where_it_is_fails(on_host: Any) -> None:
+def test_a_message_that_is_not_sent_fails(on_host: Any) -> None:
     on_host(2)
 
     def prepare(here: World) -> Task:
@@ -176,7 +176,7 @@ def test_ranks_that_share_a_gpu_are_skipped(on_host: Any) -> None:
         steps = Lockstep(here)
         return make_task(point("all-reduce", 1000), gpu_nccl.Nccl(steps, here), steps, here)
 
-    with pytest.raises(Skip, match="a GPU for each rank, and ranks 0 and 1 have the same one"):
+    with pytest.raises(Skip, match="ranks 0 and 1"):
         verified(2, prepare)
 
 
@@ -186,7 +186,7 @@ def test_the_interface_that_the_user_chose_stays(on_host: Any, monkeypatch: pyte
     assert os.environ["NCCL_SOCKET_IFNAME"] == "set by the user"
 
 
-def test_a_missing_nccl_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_nccl_is_skipped_with_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(between_gpus, "library", lambda name: SimpleNamespace(available=False))
-    with pytest.raises(Skip, match="pip install nvidia-nccl-cu12"):
+    with pytest.raises(Skip, match="nvidia-nccl-cu12"):
         gpu_nccl.prepare(point("all-reduce", 8))

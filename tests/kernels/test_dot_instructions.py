@@ -1,4 +1,4 @@
-"""Dot-product instructions: exact where this CPU has them, and the right ones in the code for other CPUs."""
+"""Dot-product instructions: exact results on this CPU, and the expected instructions in the code for other CPUs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WITH_DOTS = [pytest.param(dtype, marks=pytest.mark.needs(f"dot-{dtype}")) for dt
 
 
 def whole_numbers(dtype: str, seed: int, *shapes: tuple[int, ...]) -> list[Any]:
-    """Return random whole numbers whose products the sums hold exactly: all of int8, few of bfloat16."""
+    """Return random whole numbers with exact sums of products: all of int8, small ones of bfloat16."""
     rng = np.random.default_rng(seed)
     low, high = (-128, 128) if dtype == "int8" else (-8, 9)
     return [rng.integers(low, high, shape) for shape in shapes]
@@ -103,7 +103,7 @@ def test_whole_numbers_are_multiplied_exactly_at_any_size(
 
 
 def as_three_bfloat16(x: Any) -> Any:
-    """Return three bfloat16 numbers along a last axis whose sum is each float32: its significand's bytes."""
+    """Return each float32 as the sum of three bfloat16 along a new last axis, one per byte of the significand."""
     parts = []
     for _ in range(3):
         parts.append((x.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32))
@@ -119,7 +119,7 @@ def as_three_bfloat16(x: Any) -> Any:
 def test_sums_are_rounded_to_bfloat16_as_ml_dtypes_does(bits: list[int]) -> None:
     drawn = np.array(bits, np.uint32).view(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
-        drawn = drawn[np.isinf(drawn) | (np.abs(drawn) >= 2.0**-100)]  # the instruction takes denormals for zero
+        drawn = drawn[np.isinf(drawn) | (np.abs(drawn) >= 2.0**-100)]  # the instruction flushes denormals to zero
         a = np.where(np.isinf(drawn)[:, None], np.array([1, 0, 0]) * drawn[:, None], as_three_bfloat16(drawn))
         a[np.isnan(a)] = 0
         expected = formats.to_storage(drawn, "bfloat16")
@@ -135,7 +135,7 @@ def test_sums_are_rounded_to_bfloat16_as_ml_dtypes_does(bits: list[int]) -> None
 @pytest.mark.parametrize("dtype", WITH_DOTS)
 @pytest.mark.parametrize("cache", [256, 4096])
 @pytest.mark.parametrize("product", [Product(97, 97, 401), Product(13, 150, 700, 2)], ids=str)
-def test_caches_too_small_for_one_tile_change_the_parts_of_k_and_not_the_answer(
+def test_caches_too_small_for_one_tile_change_the_parts_of_k_and_not_the_result(
     dtype: str, cache: int, product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpu_dots, "cache_bytes", lambda level: cache)
@@ -201,7 +201,7 @@ def triple_of(dot: dot_instructions.DotInstruction) -> str:
 
 
 def assembly(dot: dot_instructions.DotInstruction, emit: Any) -> str:
-    """Return the code for a CPU that has the instruction, of a function of pointers and one whole number."""
+    """Return the assembly of an emitted function of pointers and one integer, for a CPU with the instruction."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     module = ir.Module()
@@ -255,7 +255,7 @@ def test_the_tile_is_of_that_instruction_and_stays_in_registers_on_a_cpu_that_ha
 
     code = assembly(dot, emit)
     made = sum(dot.name in line.split()[:2] for line in code.splitlines())
-    assert made == 2 * 2 * rows  # two vectors wide, in the loop that asks for the lines of C and in the one after it
+    assert made == 2 * 2 * rows  # two vectors wide, in the loop that prefetches C and in the loop after it
     rounding = sum(name in code for name in ("vcvtneps2bf16", "bfcvt"))
     assert rounding == (dot.dtype == "bfloat16")
     assert not re.findall(r"^.*(?:[yz]mm\d.*%rsp|%rsp.*[yz]mm\d|\bq\d.*\[sp).*$", code, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The GPU's arrays are long enough on every card, and no longer than its memory allows."""
+"""Arrays in device memory: long enough on every GPU, and within its memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CARDS = {
     "H200": (139, 50, 4.8e12),
     "B200": (178, 126, 7.7e12),
 }
-"""GiB of free memory, MiB of L2, bytes per second."""
+"""GiB of free memory, MiB of L2 and bytes per second, by GPU."""
 
 Card = Callable[[float, int], None]
 
@@ -78,8 +78,8 @@ def test_whole_numbers_are_never_zero_of_both_signs_and_exact_in_parts() -> None
 
 
 @pytest.mark.slow
-def test_a_sum_of_as_many_whole_numbers_as_there_are_stays_far_below_what_float32_holds_exactly() -> None:
-    # Of any two elements, also of those that share a factor, the product is on average 0.
+def test_sums_of_the_longest_arrays_of_whole_numbers_are_exact_in_float32() -> None:
+    # The mean product of any two elements is 0, even if they share a factor.
     rng = np.random.default_rng(5)
     for distance in (*PERIODS, 1):
         products = []

@@ -1,19 +1,20 @@
-"""Every GPU kernel compiled without a GPU, for the architectures in use, and what its machine code must be like."""
+"""Compilation of every GPU kernel without a GPU, and properties of the machine code."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from types import SimpleNamespace
 
 import pytest
 
 from accelbench import kernels
 from accelbench.execution.plan import discover
 from accelbench.kernels.lib.gpu.compilation import (
+    MachineCode,
     _architecture,
     _tool,
     architectures,
@@ -31,7 +32,7 @@ from tests.requirements import CUDA12
 
 KERNELS = device_kernels()
 HOPPER = (9, 0)
-"""The architecture for which continuous integration compiles every kernel."""
+"""Compute capability for which continuous integration compiles every kernel."""
 JOBS = [
     pytest.param(
         kernel,
@@ -55,7 +56,8 @@ def named(*words: str) -> list[DeviceKernel]:
 def test_a_kernel_compiles_and_keeps_its_arrays_in_registers(kernel: DeviceKernel, capability: tuple[int, int]) -> None:
     code = compile_kernel(kernel, capability)
     assert 0 < code.registers <= 255
-    assert code.stack_bytes == 0, "an array went to local memory"
+    assert code.stack_bytes == 0, "an array is in local memory, or a register is spilled"
+    assert code.loop_accesses == 0
     if kernel.tuned:
         assert code.spill_bytes == 0
 
@@ -89,10 +91,10 @@ def test_no_two_kernels_have_one_name() -> None:
         (("matmul", "numba", "float64", "128x64"), "DFMA", 8 * 64),
         (("matmul", "numba", "float32", "columns<=8"), "LDG.E.128", 8),
         (("matmul", "numba", "float32", "rows<=4"), "LDG.E.128", 4),
-        (("stream", "cupy", "triad", "float32"), "LDG.E.128", 2),
-        (("stream", "cupy", "triad", "float64"), "STG.E.128", 1),
-        (("stream", "numba", "triad", "float32"), "LDG.E.128", 2),
-        (("stream", "numba", "copy", "float64"), "STG.E.128", 1),
+        (("stream", "cupy", "triad", "float32"), "LDG.E.128", 4),
+        (("stream", "cupy", "triad", "float64"), "STG.E.128", 2),
+        (("stream", "numba", "triad", "float32"), "LDG.E.128", 4),
+        (("stream", "numba", "copy", "float64"), "STG.E.128", 2),
         (("norm", "numba"), "STG.E.128", 1),
         (("softmax-xent", "numba"), "LDG.E.128", 1),
         (("optimizer-step", "numba"), "LDG.E.128", 4),
@@ -106,8 +108,9 @@ def test_the_main_loop_has_the_instructions_that_make_it_fast(
     words: tuple[str, ...], instruction: str, at_least: int, capability: tuple[int, int]
 ) -> None:
     for kernel in named(*words):
-        loop = compile_kernel(kernel, capability).loop
-        assert sum(instruction in line for line in loop) >= at_least, "\n".join(loop)
+        code = compile_kernel(kernel, capability)
+        lines = code.loop or code.instructions  # stream has no loop
+        assert sum(instruction in line for line in lines) >= at_least, "\n".join(lines)
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
@@ -117,23 +120,58 @@ def test_nine_of_ten_instructions_of_a_float32_tile_multiply(capability: tuple[i
     assert sum("FFMA" in line for line in loop) > 0.92 * len(loop)
 
 
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
+def test_hardly_any_ffma_of_a_float32_tile_reads_three_registers_of_one_bank(capability: tuple[int, int]) -> None:
+    """Such an FFMA takes an additional cycle. On an H100, a tile with 51 of them in 1,024 reached 15 % less."""
+    (kernel,) = named("matmul", "numba", "float32", "128x128")
+    delayed = bank_conflicts(compile_kernel(kernel, capability).loop)
+    assert delayed < 0.01 * 1024
+
+
+def bank_conflicts(lines: Sequence[str]) -> int:
+    """Return the number of FFMA instructions that read three registers of one bank.
+
+    The two banks contain the even and the odd registers. An operand marked `reuse` is kept for the same place of the
+    next instruction and needs no bank. Source: Jia et al., Dissecting the NVIDIA Volta GPU Architecture via
+    Microbenchmarking (2018), section 3.1.
+    """
+    found, kept = 0, {}
+    for line in lines:
+        operands = line.split(",")[1:4] if "FFMA" in line else []
+        registers = {place: int(r[1]) for place, o in enumerate(operands) if (r := re.search(r"\bR(\d+)", o))}
+        read = [number for place, number in registers.items() if kept.get(place) != number]
+        found += len(read) == 3 and len({number % 2 for number in read}) == 1
+        kept = {place: number for place, number in registers.items() if ".reuse" in operands[place]}
+    return found
+
+
+@pytest.mark.slow
+def test_wgmma_waits_once_for_the_multiplications_of_a_stage() -> None:
+    """ptxas serialises them, with a wait after each, if it cannot keep the sums in registers."""
+    for kernel in named("matmul", "wgmma"):
+        code = compile_kernel(kernel, HOPPER)
+        multiplications = [line for line in code.instructions if "HGMMA" in line]
+        assert sum("gsb0" in line for line in multiplications) == len(multiplications) / 4
+        assert not any("MEMBAR" in line for line in code.loop)
+
+
 @pytest.mark.slow
 def test_float32_arithmetic_is_not_widened() -> None:
     for kernel in named("matmul", "numba", "float32"):
         assert ".f64" not in to_ptx(kernel, (9, 0))
 
 
-def test_the_main_loop_is_the_innermost_that_holds_most_of_the_work() -> None:
+def test_the_main_loop_is_the_innermost_loop_with_most_instructions() -> None:
     lines = [(16 * i, f"I{i}") for i in range(20)]
     assert main_loop(lines) == ()
     lines[19] = (16 * 19, f"BRA {16 * 19:#x}")  # the trap that ends every kernel
     assert main_loop(lines) == ()
     lines[17] = (16 * 17, "@P0 BRA 0x10")  # 1..17
-    lines[9] = (16 * 9, "@!P1 BRA.U 0x80")  # 8..9: too small to be where the time goes
+    lines[9] = (16 * 9, "@!P1 BRA.U 0x80")  # 8..9: too small for the main loop
     assert main_loop(lines) == tuple(text for _, text in lines[1:18])
     lines[16] = (16 * 16, "@P2 BRA P3, 0x40")  # 4..16
     assert main_loop(lines) == tuple(text for _, text in lines[4:17])
-    lines[8] = (16 * 8, "HGMMA.64x256x16.F32 R24, gdesc[UR12]")  # small, but the tensor cores' time goes there
+    lines[8] = (16 * 8, "HGMMA.64x256x16.F32 R24, gdesc[UR12]")  # small, but with tensor-core instructions
     assert main_loop(lines) == tuple(text for _, text in lines[8:10])
 
 
@@ -145,7 +183,7 @@ def test_the_shared_memory_of_a_launch_is_counted() -> None:
 
 
 def hungry(values, out):  # type: ignore[no-untyped-def]
-    """120 sums that all live through the loop: more than 64 registers."""
+    """Compute 120 sums that are live during the loop: more than 64 registers."""
     sums = cuda.local.array(120, float32)
     for i in range(120):
         sums[i] = values[i]
@@ -157,7 +195,7 @@ def hungry(values, out):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.slow
-def test_spills_and_local_memory_are_seen() -> None:
+def test_spills_and_local_memory_are_reported() -> None:
     kernel = NumbaKernel("hungry", cuda.jit(hungry, launch_bounds=(1024, 1)), void(float32[::1], float32[::1]))
     generous = NumbaKernel("generous", cuda.jit(hungry), kernel.signature)
     starved = compile_kernel(kernel, (9, 0))
@@ -166,7 +204,7 @@ def test_spills_and_local_memory_are_seen() -> None:
     assert compile_kernel(generous, (9, 0)).registers > 64
 
 
-def test_a_kernel_that_does_not_compile_says_why() -> None:
+def test_a_compilation_error_contains_the_compiler_message() -> None:
     with pytest.raises(RuntimeError, match="undefined"):
         compile_kernel(CudaKernel("broken", "broken", 'extern "C" __global__ void broken() { undefined(); }'), (9, 0))
 
@@ -186,11 +224,11 @@ assert kernel.function.targetoptions["lto"]
 launched = dispatcher._Kernel(kernel.function.py_func, kernel.signature.args, **kernel.function.targetoptions)
 open(path, "wb").write(launched._codelibrary.get_cubin().code)
 """
-"""What Numba's dispatcher does at the first launch on a device of that compute capability, up to loading the code."""
+"""Program that does the steps of Numba's dispatcher at the first launch on a device, up to loading the code."""
 
 
 def architecture(binary: bytes) -> str:
-    """What a cubin was made for, `sm_90a`."""
+    """Return the architecture of a cubin, such as `sm_90a`."""
     with NamedTemporaryFile(suffix=".cubin") as file:
         file.write(binary)
         file.flush()
@@ -201,7 +239,7 @@ def architecture(binary: bytes) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=str)
 @pytest.mark.parametrize("name", ["nqueens tuned", "matmul numba float32 128x128"])
-def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, int], tmp_path: Path) -> None:
+def test_the_listed_code_is_the_code_loaded_on_a_device(name: str, capability: tuple[int, int], tmp_path: Path) -> None:
     binary = tmp_path / "kernel.cubin"
     command = [sys.executable, "-c", AS_ON_A_DEVICE, *map(str, capability), name, str(binary)]
     subprocess.run(command, check=True, cwd=ROOT)
@@ -210,38 +248,42 @@ def test_what_is_listed_is_what_a_device_runs(name: str, capability: tuple[int, 
     listed = compile_kernel(kernel, capability)
     assert len(listed.instructions) > 100
     launched = [text for _, text in disassemble(binary.read_bytes())]
-    # A function's own name, which a return may hold, has a number of its process in it.
+    # The function name, which a return may contain, depends on the process.
     assert [re.sub(r"`\(.*\)", "", text) for text in launched] == [
         re.sub(r"`\(.*\)", "", text) for text in listed.instructions
     ]
 
 
 @pytest.mark.slow
-def test_the_report_is_a_table_that_says_what_was_compiled() -> None:
+def test_the_report_is_a_table_of_the_compiled_kernels() -> None:
     command = [sys.executable, "-m", "accelbench.kernels.report", "nqueens", "prefix", "--sass"]
     outcome = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert outcome.returncode == 0, outcome.stderr
-    assert re.search(r"nqueens prefix\s+8\.0\s+\d+\s+9,216\s+0\s+0\s+\d+ instr\.\s+node", outcome.stdout)
+    assert re.search(r"nqueens prefix\s+7\.5\s+\d+\s+9,216\s+0\s+0\s+\d+ instr\.\s+node", outcome.stdout)
     assert "LDS" in outcome.stdout
 
 
 @pytest.mark.slow
-def test_the_report_refuses_a_name_that_no_kernel_has() -> None:
+def test_the_report_rejects_an_unknown_name() -> None:
     command = [sys.executable, "-m", "accelbench.kernels.report", "nothing"]
     outcome = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert outcome.returncode == 2
-    assert "no kernel's name" in outcome.stderr
+    assert "no kernel" in outcome.stderr
 
 
-def test_a_tuned_kernel_that_spills_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(("tuned", "spilled", "status"), [(True, 96, 1), (True, 0, 0), (False, 96, 0)])
+def test_a_tuned_kernel_must_not_spill(
+    tuned: bool, spilled: int, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from accelbench.kernels import report
 
-    code = SimpleNamespace(registers=255, shared_bytes=0, stack_bytes=96, spill_bytes=96, loop=("FFMA",))
+    code = MachineCode(255, shared_bytes=0, stack_bytes=spilled, spill_bytes=spilled, instructions=(), loop=())
+    greedy = NumbaKernel("greedy", None, None, tuned=tuned)
     monkeypatch.setattr(report, "compile_kernel", lambda kernel, capability: code)
-    monkeypatch.setattr(report, "device_kernels", lambda: [NumbaKernel("greedy", None, None, tuned=True)])
-    monkeypatch.setattr(sys, "argv", ["accelbench.kernels.report"])
-    assert report.main() == 1
-    assert "spilled: greedy" in capsys.readouterr().out
+    monkeypatch.setattr(report, "device_kernels", lambda: [greedy])
+    monkeypatch.setattr(sys, "argv", ["accelbench.kernels.report", "--capability", "12.0"])
+    assert report.main() == status
+    assert ("spill registers: greedy" in capsys.readouterr().out) == bool(status)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The checks that GPU kernels are held to: they pass what rounding explains, and fail what it does not."""
+"""Checks of GPU kernels: rounding errors pass, and other errors fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that do the same at once."""
+"""Lockstep execution of ranks."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def test_a_sample_takes_as_long_as_its_slowest_rank() -> None:
         own.together.finish()
         return seconds
 
-    assert in_ranks(3, do)[0] >= 0.04  # each execution: rank 2's two naps
+    assert in_ranks(3, do)[0] >= 0.04  # each execution: the two sleeps of rank 2
 
 
-def test_what_every_rank_found_is_judged() -> None:
+def test_the_results_of_all_ranks_are_verified() -> None:
     def do(here: World) -> Any:
         own = task(here, RankSteps(run=lambda loops: None, check=lambda: here.rank * 10))
         assert own.together
@@ -94,7 +94,7 @@ def test_what_every_rank_found_is_judged() -> None:
 
 
 @pytest.mark.parametrize(("gone", "waits"), [(1, 0), (2, 0), (0, 1)])
-def test_a_rank_that_ends_is_named_to_the_one_that_waits_for_it(gone: int, waits: int) -> None:
+def test_waiting_for_an_ended_rank_raises_an_error_with_its_number(gone: int, waits: int) -> None:
     def do(here: World) -> str | None:
         steps = Lockstep(here)
         steps.exchange(None)
@@ -126,7 +126,7 @@ def test_a_rank_that_leaves_ends_those_that_follow() -> None:
 
 
 def test_followers_end_with_rank_0_wherever_they_are() -> None:
-    """It broke off between telling them to take a sample and beginning it."""
+    """Rank 0 ends after sending the command for a sample and before starting it."""
 
     def do(here: World) -> None:
         steps = Lockstep(here)
@@ -142,7 +142,7 @@ def test_followers_end_with_rank_0_wherever_they_are() -> None:
     in_ranks(2, do)
 
 
-def test_a_rank_that_does_not_come_is_not_awaited_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_missing_rank_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lockstep, "MEET_SECONDS", 0.2)
     first, second = worlds(2)
     with pytest.raises(TimeoutError):
@@ -151,8 +151,8 @@ def test_a_rank_that_does_not_come_is_not_awaited_for_ever(monkeypatch: pytest.M
         Lockstep(second)
 
 
-def test_strangers_and_ranks_of_another_point_are_let_go() -> None:
-    """They come first, at the port of rank 0: in silence, with half a message, and with the secret of another point."""
+def test_unauthenticated_peers_and_ranks_of_another_point_are_rejected() -> None:
+    """They connect first, to the port of rank 0: silently, with a partial message, and with another secret."""
     first, second = worlds(2)
     address = Address.parse(first.addresses[0])
     with ThreadPoolExecutor() as pool, ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Matrix products on the CPU: right at every size."""
+"""Matrix products on the CPU: correct for every size."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_our_kernel_multiplies_whole_numbers_exactly_at_any_size(
     threads=st.integers(1, 5), seed=st.integers(0, 2**32 - 1),
 )  # fmt: skip
 @settings(max_examples=30, deadline=None)
-def test_few_columns_are_dot_products_that_change_no_answer(
+def test_products_with_few_columns_are_exact(
     dtype: str, m: int, n: int, k: int, batch: int, threads: int, seed: int
 ) -> None:
     check(Product(m, n, k, batch), dtype, threads, seed)
@@ -96,7 +96,7 @@ def test_packed_panels_hold_the_rows_of_a_and_the_columns_of_b(
 @pytest.mark.slow
 @pytest.mark.parametrize("cache", [256, 4096])
 @pytest.mark.parametrize("product", [Product(97, 97, 97), Product(97, 3, 97), Product(31, 29, 97, 30)], ids=str)
-def test_caches_too_small_for_one_tile_change_the_blocks_and_not_the_answer(
+def test_caches_too_small_for_one_tile_change_the_blocks_and_not_the_result(
     monkeypatch: pytest.MonkeyPatch, cache: int, product: Product
 ) -> None:
     monkeypatch.setattr(cpu_numba, "cache_bytes", lambda level: cache)
@@ -108,7 +108,7 @@ def test_caches_too_small_for_one_tile_change_the_blocks_and_not_the_answer(
     itemsize=st.sampled_from((4, 8)), threads=st.integers(1, 256),
 )  # fmt: skip
 @settings(deadline=None)
-def test_blocks_are_whole_tiles_that_fit_their_caches(
+def test_blocks_consist_of_complete_tiles_and_fit_in_their_caches(
     m: int, n: int, k: int, batch: int, itemsize: int, threads: int
 ) -> None:
     cut = cpu_numba.blocking(Product(m, n, k, batch), itemsize, threads)
@@ -126,7 +126,7 @@ def test_blocks_are_whole_tiles_that_fit_their_caches(
 @settings(deadline=None)
 def test_every_thread_gets_a_part_of_a_product_that_has_enough_tiles(m: int, n: int, threads: int) -> None:
     cut = cpu_numba.blocking(Product(m, n, 64), 4, threads)
-    whole = n if cut.alone else min(n, cut.nc)
+    whole = n if cut.separate else min(n, cut.nc)
     parts = -(-m // cut.mc) * -(-whole // cut.columns)
     assert parts >= min(threads, -(-m // cut.mr) * (whole // cut.nr))
 
@@ -153,5 +153,5 @@ def test_a_shape_runs_verifies_and_counts_its_work(impl: str, shape: str) -> Non
 
 @pytest.mark.parametrize("impl", IMPLS)
 def test_matrices_that_do_not_fit_are_skipped_before_they_are_allocated(impl: str) -> None:
-    with pytest.raises(Skip, match=r"needs .* of memory; half of the available"):
+    with pytest.raises(Skip, match="of memory"):
         matmul(Point("matmul", "cpu", {"impl": impl, "dtype": "float32", "n": 10**9}))

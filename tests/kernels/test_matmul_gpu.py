@@ -1,4 +1,4 @@
-"""What the GPU implementations of the matrix product share, and cuBLASLt's calls, with arrays in host memory."""
+"""Shared task of the GPU implementations of the matrix product, and calls of cuBLASLt, with arrays in host memory."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_kernel_that_is_wrong_fails(dtype: str, fault: str) -> None:
     assert not gpu_task.gpu_task(point(dtype, shape="3x33x33x33"), bind).verify().passed
 
 
-def test_the_matrices_of_the_first_call_are_those_that_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_check_uses_the_matrices_of_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[tuple[int, ...]] = []
 
     def counted(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
@@ -96,10 +96,10 @@ def test_the_matrices_of_the_first_call_are_those_that_are_checked(monkeypatch: 
     task = gpu_task.gpu_task(point("float32", n=8), lambda operands: lambda stream: multiply(operands, False))
     task.run()
     assert task.verify().passed
-    assert drawn == [(1, 8, 8), (1, 8, 8)], "A and B, once each"
+    assert drawn == [(1, 8, 8), (1, 8, 8)], "A and B are not generated once each"
 
 
-def test_what_the_first_call_left_does_not_pass_for_an_answer() -> None:
+def test_the_result_of_the_first_call_is_poisoned_before_the_check() -> None:
     def bind(operands: MatmulOperands) -> Callable[[int], None]:
         calls = iter([multiply])
         return lambda stream: next(calls, lambda *_: None)(operands, False)
@@ -129,13 +129,13 @@ def test_the_workspace_is_counted_and_poisoned(monkeypatch: pytest.MonkeyPatch) 
     assert len(seen[1]) == 16
 
 
-def test_our_plain_float64_arithmetic_is_held_against_the_plain_units(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_float64_arithmetic_is_compared_with_the_peak_of_the_plain_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_numba, "bind", lambda operands: lambda stream: None)
     monkeypatch.setattr(gpu_numba, "attribute", {"MultiProcessorCount": 132}.__getitem__)
     h100 = machine("NVIDIA H100 80GB HBM3")
     ours = gpu_numba.prepare(point("float64", "numba", n=8)).work
     assert device_kind("gpu").peak(h100, "float64", "flops", ours.unit_kind).value == 33.5e12
-    assert device_kind("gpu").peak(h100, "float64", "flops").value == 66.9e12, "what cuBLAS is held against"
+    assert device_kind("gpu").peak(h100, "float64", "flops").value == 66.9e12, "peak for cuBLAS"
 
 
 def test_inputs_are_fresh_at_each_verification() -> None:
@@ -157,7 +157,7 @@ def test_inputs_are_fresh_at_each_verification() -> None:
 def test_matrices_that_do_not_fit_are_skipped_before_they_are_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_task, "require_device_memory", cupy_device.require_device_memory)
     monkeypatch.setattr(cupy_device, "free_memory", lambda: 3 * 4096**2 * 4)
-    with pytest.raises(Skip, match=r"needs 192 MiB of device memory"):
+    with pytest.raises(Skip, match="192 MiB"):
         gpu_task.gpu_task(point("float32", n=4096), lambda operands: pytest.fail("allocated"))
 
 
@@ -176,8 +176,8 @@ def test_a_card_without_the_units_is_skipped_with_the_capability_it_needs(
 
 
 @pytest.mark.parametrize("dtype", ["tf32", "float16", "int8", "fp8"])
-def test_our_kernel_says_which_types_it_multiplies(dtype: str) -> None:
-    with pytest.raises(Skip, match=f"our kernel multiplies float32 and float64, not {dtype}"):
+def test_an_unsupported_type_is_skipped_with_the_supported_ones(dtype: str) -> None:
+    with pytest.raises(Skip, match=f"float32 and float64, not {dtype}"):
         gpu_numba.prepare(point(dtype, "numba", n=16))
 
 
@@ -187,13 +187,13 @@ def test_our_kernel_says_which_types_it_multiplies(dtype: str) -> None:
      ("36x700x2048", "64x64"), ("7680x64x2560", "64x64"), ("7680x4x2560", "columns<=4"), ("512x8x500000", "columns<=8"),
      ("16x16x16", "columns<=16"), ("4x8192x8192", "rows<=4"), ("8x8192x8192", "rows<=16")],
 )  # fmt: skip
-def test_our_kernel_fits_the_shape_and_fills_the_device(shape: str, name: str) -> None:
+def test_the_chosen_kernel_suits_the_shape_and_fills_the_device(shape: str, name: str) -> None:
     sizes = Product.parse(shape)
     kernel = gpu_numba.choose(sizes, "float32")
     assert kernel.name == name
     parts, blocks = kernel.parts(sizes, 132), kernel.tiles(sizes)
     filled = blocks * parts > 132 * kernel.blocks / 2
-    assert filled or kernel.slices(sizes) < (parts + 1) * kernel.fewest, "or its parts are as short as they may be"
+    assert filled or kernel.slices(sizes) < (parts + 1) * kernel.fewest, "parts could be shorter"
 
 
 @given(
@@ -213,7 +213,7 @@ NUMPY_TYPES = {3: "int8", 28: "fp8", 10: "int32", 14: "bfloat16"}
 
 
 class HostLibrary(cublaslt.Library):
-    """cuBLASLt as its manual defines it: D = α·op(A)·op(B) + β·C, column-major, in host memory."""
+    """Simulation of cuBLASLt in host memory: D = α·op(A)·op(B) + β·C, column-major."""
 
     def __init__(self, heuristic: int = cublaslt.CUBLAS_STATUS_SUCCESS, count: int = 1) -> None:
         self.heuristic, self.count = heuristic, count
@@ -245,7 +245,7 @@ class HostLibrary(cublaslt.Library):
         return cublaslt.CUBLAS_STATUS_SUCCESS
 
     def matrices(self, pointer: Any, layout: int) -> Any:
-        """A batch of column-major matrices, (batch, rows, columns)."""
+        """Return a batch of column-major matrices, (batch, rows, columns)."""
         data_type, rows, columns, leading = self.made[layout].args
         batch, stride = self.made[layout].attributes[5], self.made[layout].attributes[6]
         assert leading >= rows
@@ -258,7 +258,7 @@ class HostLibrary(cublaslt.Library):
 
 @pytest.mark.parametrize("dtype", ["int8", "fp8"])
 @pytest.mark.parametrize("params", [{"n": 1}, {"n": 40}, {"shape": "37x5x70"}, {"shape": "4x17x33x5"}], ids=str)
-def test_cublaslt_is_asked_for_the_row_major_product(
+def test_cublaslt_computes_the_row_major_product(
     monkeypatch: pytest.MonkeyPatch, dtype: str, params: dict[str, str | int]
 ) -> None:
     library = HostLibrary()
@@ -268,16 +268,16 @@ def test_cublaslt_is_asked_for_the_row_major_product(
     outcome = task.verify()
     assert outcome.passed, outcome
     layouts = [made for made in library.made if made.kind == "MatrixLayout"]
-    assert all(size % 16 == 0 for layout in layouts for size in layout.args[1:]), "tensor cores need whole 16 bytes"
+    assert all(size % 16 == 0 for layout in layouts for size in layout.args[1:]), "not a multiple of 16 bytes"
 
 
 @pytest.mark.parametrize(("status", "count"), [(cublaslt.CUBLAS_STATUS_NOT_SUPPORTED, 0), (0, 0)])
-def test_a_product_that_cublaslt_has_no_algorithm_for_is_skipped(
+def test_a_product_without_a_cublaslt_algorithm_is_skipped(
     monkeypatch: pytest.MonkeyPatch, status: int, count: int
 ) -> None:
     monkeypatch.setattr(cublaslt, "_library", lambda: HostLibrary(status, count))
     monkeypatch.setattr(cuda, "compute_capability", lambda: (9, 0))
-    with pytest.raises(Skip, match="cuBLASLt has no algorithm for this product of fp8 matrices"):
+    with pytest.raises(Skip, match=r"no algorithm.* fp8"):
         gpu_vendor.prepare(point("fp8", n=32))
 
 

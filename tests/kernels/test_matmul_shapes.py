@@ -1,4 +1,4 @@
-"""The published list of shapes: readable, with a source, of every kind; and what a shape costs."""
+"""Published shapes of matrix products: format, source, kinds, FLOP and bytes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def test_the_list_has_every_kind() -> None:
     assert any(p.n >= 4 * p.m for p in listed), "wide"
     assert any(p.k >= 100 * max(p.m, p.n) for p in listed), "deep"
     assert any(p.batch > 1 for p in listed), "batched"
-    assert any(p.n % 2 for p in listed if p.n > 1), "no multiple of any tile"
+    assert any(p.n % 2 for p in listed if p.n > 1), "odd number of columns"
 
 
-def test_a_cpu_measures_some_of_the_list_and_may_be_asked_for_all() -> None:
+def test_a_cpu_measures_some_shapes_by_default_and_all_on_request() -> None:
     gemm = discover()["gemm"]
     assert gemm.axes_on("cpu")["shape"] == CPU_SHAPES
     assert gemm.axes_on("gpu")["shape"] == tuple(SHAPES) == gemm.choices["shape"]
@@ -45,8 +45,8 @@ def test_a_shape_is_written_batch_m_n_k(m: int, n: int, k: int, batch: int) -> N
 
 
 @pytest.mark.parametrize("text", ["", "4x4", "4x4x0", "4x4x4x4x4", "4×4×4", "axbxc", "-1x2x3", "1x2x3 "])
-def test_what_is_no_shape_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no shape"):
+def test_an_invalid_shape_raises_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match="not a shape"):
         Product.parse(text)
 
 

@@ -1,4 +1,4 @@
-"""Into how many parts the inner dimension of a product is split: enough to fill the device, none of them empty."""
+"""Number of parts of k in split-K: enough to fill the device, none of them empty."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_slice_is_in_one_part_and_no_part_is_empty(tiles: int, slices: int
 
 
 @given(tiles, slices, blocks, fewest)
-def test_a_split_product_takes_one_wave_of_blocks_and_parts_worth_their_block(
+def test_a_split_product_takes_one_wave_of_blocks_with_the_minimum_of_slices(
     tiles: int, slices: int, blocks: int, fewest: int
 ) -> None:
     parts = parts_of(tiles, slices, blocks, fewest)
@@ -34,7 +34,7 @@ def test_a_split_product_takes_one_wave_of_blocks_and_parts_worth_their_block(
 def test_more_than_half_of_the_device_works_where_k_is_deep_enough(
     tiles: int, slices: int, blocks: int, fewest: int
 ) -> None:
-    deep = fewest * blocks * blocks + slices  # so deep that parts of whole slices are as many as are wanted
+    deep = fewest * blocks * blocks + slices  # deep enough for any number of parts of complete slices
     assert tiles * parts_of(tiles, deep, blocks, fewest) > blocks / 2
 
 
@@ -47,7 +47,7 @@ def test_more_blocks_at_once_never_make_the_longest_part_longer(
 
 
 def test_the_published_deep_shape_fills_an_h100() -> None:
-    """512×8×500,000 in tiles of 128×128 and slices of 8: four tiles, two blocks on each of 132 multiprocessors."""
+    """512×8×500,000 has four tiles of 128×128; 132 multiprocessors have two resident blocks each."""
     assert parts_of(tiles=4, slices=62_500, blocks_at_once=264, fewest=32) == 66
 
 

@@ -1,4 +1,4 @@
-"""The process that holds a rank's place in MPI: it outlives the workers, and what happens there is told here."""
+"""MPI process of a rank: it outlives the workers, and its errors are reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def prepared(how: str, rank: int = 0) -> Task:
 
 
 @pytest.mark.usefixtures("launched")
-def test_a_task_is_run_there_for_one_worker_after_the_other() -> None:
+def test_the_mpi_process_runs_tasks_of_consecutive_workers() -> None:
     places = []
     for rank in (0, 1):
         task = prepared("well", rank)
@@ -58,10 +58,10 @@ def test_a_task_is_run_there_for_one_worker_after_the_other() -> None:
 
 
 @pytest.mark.usefixtures("launched")
-def test_what_goes_wrong_there_goes_wrong_here() -> None:
-    with pytest.raises(Skip, match="this rank lacks something"):
+def test_exceptions_of_the_mpi_process_are_raised_in_the_worker() -> None:
+    with pytest.raises(Skip, match="lacks"):
         prepared("skip")
-    with pytest.raises(ValueError, match="the input is odd") as caught:
+    with pytest.raises(ValueError, match="odd") as caught:
         prepared("raise").run()
     assert "own_mpi_task.py" in "".join(traceback.format_exception(caught.value))  # where it was raised
     with pytest.raises(RuntimeError, match="OddError: how odd"):
@@ -70,22 +70,22 @@ def test_what_goes_wrong_there_goes_wrong_here() -> None:
 
 
 @pytest.mark.usefixtures("launched")
-def test_the_end_of_that_process_is_told() -> None:
-    with pytest.raises(RuntimeError, match="the process that holds this rank's place in MPI has ended"):
+def test_an_ended_mpi_process_is_reported() -> None:
+    with pytest.raises(RuntimeError, match="has ended"):
         prepared("vanish").run()
 
 
-def test_an_operation_that_never_ends_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpi_process, "GREETING_SECONDS", 0.1)
+def test_a_blocked_mpi_process_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mpi_process, "HANDSHAKE_SECONDS", 0.1)
     with socket.socket(socket.AF_UNIX) as busy:
         busy.bind(str(tmp_path / "mpi"))
         busy.listen()
         monkeypatch.setenv(ADDRESS, str(tmp_path / "mpi"))
-        with pytest.raises(RuntimeError, match="held up in an operation that an earlier point broke off"):
+        with pytest.raises(RuntimeError, match="blocked"):
             prepared("well")
 
 
-def test_it_ends_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mpi_process_ends_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     before = psutil.Process().children()
     with mpi_process.mpi_process():
@@ -97,7 +97,7 @@ def test_it_ends_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", mpi_process.LAUNCHED)
-def test_it_is_there_only_where_mpi_launched_the_ranks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mpi_process_starts_only_under_an_mpi_launcher(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for other in mpi_process.LAUNCHED:
         monkeypatch.delenv(other, raising=False)
     with mpi_process.mpi_process():

@@ -1,4 +1,4 @@
-"""The root-mean-square norm is right for rows of any length, and a wrong one fails."""
+"""Root-mean-square norm: correct for rows of any length, and wrong results fail the verification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from accelbench.kernels.lib.cpu import array_task as cpu
 from accelbench.kernels.lib.cpu.arrays import aligned_empty
 from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.norm import cpu_numba, norm, reference
-from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 
 
@@ -29,7 +28,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("impl", ["numba", "vendor"])
 @pytest.mark.parametrize("width", [1, 1000, 8192])
 @pytest.mark.usefixtures("few_rows")
-def test_every_implementation_is_verified_and_counts_what_is_read_and_written_once(impl: str, width: int) -> None:
+def test_every_implementation_is_verified_and_counts_one_read_and_one_write(impl: str, width: int) -> None:
     task = norm(point(impl, width))
     task.run()
     outcome = task.verify()
@@ -66,13 +65,13 @@ def wrong(fault: str, x: Any, scale: Any, out: Any) -> None:
     mean = np.mean(x.astype(np.float64) ** 2, axis=1, keepdims=True)
     if fault == "without epsilon":
         out[:] = x / np.sqrt(mean) * scale
-    elif fault == "the sum for the mean":
+    elif fault == "sum instead of mean":
         out[:] = x / np.sqrt(mean * x.shape[1] + reference.EPSILON) * scale
     elif fault == "without the scale":
         out[:] = x / np.sqrt(mean + reference.EPSILON)
-    elif fault == "the mean taken off":
+    elif fault == "mean subtracted":
         reference.normalize(np, x - x.mean(axis=1, keepdims=True), scale, out)
-    elif fault == "an element left out of the sum":
+    elif fault == "element missing in the sum":
         least = np.mean(np.square(x[:, 1:], dtype=np.float64), axis=1, keepdims=True)
         out[:] = x / np.sqrt(least + reference.EPSILON) * scale
     elif fault == "one element not written":
@@ -85,10 +84,10 @@ def wrong(fault: str, x: Any, scale: Any, out: Any) -> None:
     [
         "nothing written",
         "without epsilon",
-        "the sum for the mean",
+        "sum instead of mean",
         "without the scale",
-        "the mean taken off",
-        "an element left out of the sum",
+        "mean subtracted",
+        "element missing in the sum",
         "one element not written",
     ],
 )
@@ -97,9 +96,3 @@ def test_a_wrong_norm_fails(fault: str) -> None:
     own = point("own", 8192)
     task = cpu.array_task(own, reference.problem(own), lambda *arguments: wrong(fault, *arguments[:3]))
     assert not task.verify().passed
-
-
-def test_rows_that_do_not_fit_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "rows_per_array", lambda width, threads, itemsize: 10**12)
-    with pytest.raises(Skip, match="half of the available"):
-        norm(point("numba", 1024))

@@ -1,4 +1,4 @@
-"""The border placements and the tree inside them: exact symmetry, checked without it."""
+"""Border placements and the tree inside them: symmetry is exact, checked by searches without symmetry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from accelbench.kernels.treesearch.nqueens.recount import recount_task
 
 
 def squares_of_borders(queens: int) -> set[frozenset[tuple[int, int]]]:
-    """Every set of squares on the border that holds a queen of each border, none attacking another, by trying all."""
+    """Return all sets of nonattacking queens with a queen on each border, by exhaustive search."""
     last = queens - 1
     border = [(y, x) for y, x in product(range(queens), repeat=2) if {y, x} & {0, last}]
     found = set()
@@ -65,7 +65,7 @@ def test_the_weights_add_up_to_the_number_of_border_placements(queens: int) -> N
 
 
 @pytest.mark.parametrize("queens", [4, 5, 8, 13, 22])
-def test_the_row_words_say_what_the_border_queens_attack(queens: int) -> None:
+def test_the_row_words_are_the_squares_attacked_by_border_queens(queens: int) -> None:
     borders = place_borders(queens)
     for chosen in np.random.default_rng(queens).integers(0, len(borders), 30):
         (placed,) = squares(queens, borders.positions[[chosen]])
@@ -139,6 +139,6 @@ def test_the_representatives_have_smaller_trees_than_their_images() -> None:
 
 
 @pytest.mark.parametrize("queens", [0, -1, MAX_QUEENS + 1])
-def test_a_board_that_no_word_holds_is_refused(queens: int) -> None:
+def test_a_board_wider_than_a_word_raises_an_error(queens: int) -> None:
     with pytest.raises(ValueError, match="queens"):
         place_borders(queens)

@@ -47,14 +47,14 @@ def test_the_counts_do_not_depend_on_how_the_tree_is_cut(monkeypatch, impl, task
 
 @pytest.mark.parametrize("queens", [5, 8, 11])
 @pytest.mark.parametrize("cores", ["one", "all"])
-def test_a_board_too_wide_for_two_masks_in_a_word_takes_four_words(monkeypatch, queens, cores):
+def test_a_board_too_wide_for_two_masks_per_word_is_correct(monkeypatch, queens, cores):
     monkeypatch.setattr(cpu_tuned, "HALF", 0)
     assert nqueens(point("tuned", queens, cores)).verify().passed
 
 
 @pytest.mark.slow
-def test_the_counts_do_not_depend_on_how_many_states_wait():
-    """The search runs in a process of its own, as the size is compiled into it."""
+def test_the_counts_do_not_depend_on_the_size_of_buffers():
+    """The search runs in a separate process, because the size is compiled into it."""
     program = """
 import sys
 from accelbench.kernels.treesearch.nqueens import cpu_tuned
@@ -68,7 +68,7 @@ sys.exit(not all(nqueens(point("tuned", queens, "one")).verify().passed for quee
 
 
 WIDTHS = {(): (1, 0), ("avx2",): (8, 0), ("avx512f",): (16, 0), ("avx512f", "avx512vbmi2"): (16, 32)}
-"""The words of 32 and of 16 bits in a vector, by the instruction sets that a kernel may use."""
+"""32-bit and 16-bit words in a vector, by enabled instruction sets."""
 
 
 @pytest.mark.slow
@@ -80,7 +80,7 @@ WIDTHS = {(): (1, 0), ("avx2",): (8, 0), ("avx512f",): (16, 0), ("avx512f", "avx
     ],
 )
 def test_the_counts_do_not_depend_on_the_width_of_vectors(isa):
-    """Every width that this CPU has, with words of 16 bits, two masks in a word of 32, and one in a word of 32."""
+    """Test all widths of this CPU with 16-bit words, two masks per 32-bit word, and one mask per 32-bit word."""
     program = f"""
 import sys
 from accelbench.kernels.treesearch.nqueens import cpu_tuned, lanes
@@ -99,7 +99,7 @@ sys.exit(not all(passed))
 @pytest.mark.parametrize("counted", ["nodes", "solutions"])
 @pytest.mark.parametrize("table", ["known", "not known"])
 def test_a_task_that_is_lost_or_miscounted_fails(monkeypatch, impl, counted, table):
-    """Beyond the table too, where only a sample of tasks is recounted: here every task is drawn."""
+    """Also for boards without a published number of nodes, for which tasks are recounted (here all of them)."""
     if table == "not known":
         monkeypatch.delitem(TREES[impl], 10)
     task = nqueens(point(impl, 10, "one"))
@@ -134,7 +134,7 @@ def test_a_board_beyond_the_table_is_measured_without_a_known_number_of_nodes(mo
 
 
 @pytest.mark.parametrize("impl", MODULES)
-def test_the_figures_beside_the_rate_are_those_of_the_whole_board(impl):
+def test_the_additional_metrics_are_of_the_complete_board(impl):
     task = nqueens(point(impl, 10, "one"))
     task.run()
     metrics = task.metrics(2.0)
@@ -145,7 +145,7 @@ def test_the_figures_beside_the_rate_are_those_of_the_whole_board(impl):
 
 
 @pytest.mark.parametrize("queens", range(3, 12))
-def test_the_searches_that_ours_is_compared_with_count_right(queens):
+def test_the_baseline_searches_are_correct(queens):
     assert textbook(queens) == half_board(queens) == SOLUTIONS[queens]
 
 

@@ -1,4 +1,4 @@
-"""Vectors of words do, lane by lane, what their names say, for both widths of words as far as this CPU has lanes."""
+"""Operations of vectors of words, for both word widths as far as this CPU supports them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lanes(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(seed=st.integers(0, 2**32 - 1), density=st.floats(0, 1), place=st.integers(0, 5))
 @settings(deadline=None)
-def test_the_chosen_lanes_are_written_side_by_side_and_nothing_before_or_beyond(dtype, seed, density, place):
+def test_chosen_lanes_are_written_compacted_and_nothing_before_or_beyond(dtype, seed, density, place):
     rng = np.random.default_rng(seed)
     width = lanes(dtype)
     words = np.where(rng.random(width + 1) < 0.3, 0, rng.integers(0, 2**16, width + 1)).astype(dtype)
@@ -62,7 +62,7 @@ def test_the_chosen_lanes_are_written_side_by_side_and_nothing_before_or_beyond(
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(seed=st.integers(0, 2**32 - 1), number=st.integers(0, 15))
 @settings(deadline=None)
-def test_operators_work_lane_by_lane_and_drop_what_does_not_fit_a_word(dtype, seed, number):
+def test_operators_are_lane_wise_and_truncate_to_the_word(dtype, seed, number):
     width = lanes(dtype)
     words = np.random.default_rng(seed).integers(0, np.iinfo(dtype).max, 2 * width, dtype, endpoint=True)
     out = np.zeros(8 * width, dtype)
@@ -72,6 +72,6 @@ def test_operators_work_lane_by_lane_and_drop_what_does_not_fit_a_word(dtype, se
         assert found.tolist() == expected.tolist()
 
 
-def test_words_of_another_width_are_refused():
+def test_words_of_another_width_are_rejected():
     with pytest.raises(TypingError):
         choose(np.zeros(64, np.uint64), 1, np.zeros(64, np.uint64), 0)

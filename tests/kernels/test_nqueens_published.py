@@ -10,7 +10,7 @@ from accelbench.kernels.treesearch.nqueens.published import NODES, SOLUTIONS
 
 
 def brute_force(queens: int) -> tuple[int, int]:
-    """Nodes and solutions by comparing each new queen with every queen before it: no bitmask, no shared code."""
+    """Return (nodes, solutions) by comparing each new queen with all earlier ones, without shared code."""
     nodes = solutions = 0
     pending: list[tuple[int, ...]] = [()]
     while pending:
@@ -32,7 +32,7 @@ def test_published_counts_agree_with_a_brute_force_search(queens: int) -> None:
 
 
 @pytest.mark.parametrize("queens", range(10, 15))
-def test_published_counts_agree_with_the_levels_of_the_whole_tree(queens: int) -> None:
+def test_published_counts_agree_with_the_levels_of_the_complete_tree(queens: int) -> None:
     level = (np.zeros(1, np.uint32),) * 3
     nodes = 0
     for _ in range(queens):
@@ -46,10 +46,10 @@ def test_prefixes_are_distinct_placements_of_one_queen_per_row(queens: int, at_l
     prefixes = enumerate_prefixes(queens, at_least)
     assert {int(columns).bit_count() for columns in prefixes.columns} == {prefixes.depth}
     assert prefixes.depth < queens
-    assert prefixes.nodes >= len(prefixes) - 1  # the empty board is a prefix and no node
+    assert prefixes.nodes >= len(prefixes) - 1  # the empty board is a prefix, but not a node
 
 
 @pytest.mark.parametrize("queens", [0, -1, MAX_QUEENS + 1])
-def test_a_board_that_no_word_holds_is_refused(queens: int) -> None:
+def test_a_board_wider_than_a_word_raises_an_error(queens: int) -> None:
     with pytest.raises(ValueError, match="queens"):
         enumerate_prefixes(queens, 1)

@@ -1,4 +1,4 @@
-"""Memory nodes: read from the kernel's files, work on the CPUs of one, memory of another, and the reason where not."""
+"""NUMA nodes: topology from the kernel's files, work on the CPUs of one node with memory of another, and skips."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_one_thread_a_core_works_on_the_node_and_the_memory_is_the_others(
     allow(monkeypatch, range(128))
     assert route(0, 1, root) == Route(tuple(range(32)), 1, (*range(32, 64), *range(96, 128)), 21)
     assert route(1, 1, root).cpus == tuple(range(32, 64))
-    allow(monkeypatch, range(64, 128))  # the second threads alone are as many cores
+    allow(monkeypatch, range(64, 128))  # only the second thread of every core
     assert route(1, 0, root) == Route(tuple(range(96, 128)), 0, tuple(range(64, 96)), 21)
 
 
@@ -55,10 +55,10 @@ def test_a_node_that_cannot_be_measured_is_skipped_with_the_reason(
     root = build(tmp_path, TWO_SOCKETS, nodes)
     allow(monkeypatch, range(32))
     for start, end, reason in (
-        (0, 3, "no memory node 3: this machine has nodes 0-2"),
-        (1, 0, "node 1 has no CPU that this process may use"),
-        (2, 0, "node 2 has no CPU that this process may use"),
-        (0, 2, "memory node 2 has no memory"),
+        (0, 3, "node 3: .* 0-2"),
+        (1, 0, "node 1 has no CPU"),
+        (2, 0, "node 2 has no CPU"),
+        (0, 2, "node 2 has no memory"),
     ):
         with pytest.raises(Skip, match=reason):
             route(start, end, root)
@@ -87,7 +87,7 @@ def test_pinned_threads_run_on_their_cpus_and_their_errors_are_raised() -> None:
 
 @pytest.mark.needs("memory-nodes")
 @pytest.mark.parametrize("bound", [True, False], ids=["by mbind", "by first touch"])
-def test_memory_lies_where_it_was_asked_for(bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_on_the_requested_node(bound: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     node = next(number for number, node in read_nodes().items() if HERE in node.cpus)
     if not bound:
         monkeypatch.setattr(placing, "MBIND", {})
@@ -97,13 +97,13 @@ def test_memory_lies_where_it_was_asked_for(bound: bool, monkeypatch: pytest.Mon
     assert placing.share_on_node(array, node) in (None, 1.0)
 
 
-def test_memory_that_can_neither_be_asked_for_nor_touched_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_can_be_neither_bound_nor_touched_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placing, "MBIND", {})
-    with pytest.raises(Skip, match="neither"):
+    with pytest.raises(Skip, match="node 7: mbind"):
         placing.fill_on_node(huge_empty(8, np.float64), 1.0, Route((HERE,), 7, (), None))
 
 
-def test_a_node_that_is_not_there_is_refused_by_the_kernel() -> None:
+def test_the_kernel_rejects_a_missing_node() -> None:
     assert not placing.bind(huge_empty(8, np.float64), 1023)
 
 

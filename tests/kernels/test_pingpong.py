@@ -1,4 +1,4 @@
-"""A message comes back as it was sent, and one that does not shows."""
+"""Ping-pong: messages return unchanged, and changed messages fail the verification."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_other_bytes_fail(fault: str) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(pieces=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=20))
-def test_a_message_is_received_whole_however_it_is_cut(pieces: list[bytes]) -> None:
+def test_a_message_is_received_completely_in_any_pieces(pieces: list[bytes]) -> None:
     there, here = socket.socketpair()
     whole = b"".join(pieces)
     with there, here:
@@ -97,9 +97,9 @@ def test_a_peer_that_closes_in_the_middle_is_an_error(exchange: Any) -> None:
             cpu_tcp.round_trips(Channel(here), exchange)(array, array, 3)
 
 
-def test_memory_that_is_not_there_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_a_skip(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accelbench.profiling.machine.free_memory.available_bytes", lambda: 1 << 20)
-    with pytest.raises(Skip, match="needs 1 MiB of memory"):
+    with pytest.raises(Skip, match="1 MiB"):
         cpu_tcp.prepare(point(1 << 19))
 
 
@@ -114,13 +114,13 @@ def test_two_processes_measure_latency_and_bandwidth(accelbench: Run, tmp_path: 
         assert record["verification"]["passed"]
         latency = record["metrics"]["latency"]["value"]
         assert latency == pytest.approx(record["timing"]["summary"]["median"] / 2)
-        # The figure is what NetPIPE draws: the message by half of the round trip.
+        # The result is that of NetPIPE: the message divided by half of the round-trip time.
         rate = record["work"]["bytes"] / record["timing"]["summary"]["median"]
         assert rate == pytest.approx(record["point"]["params"]["bytes"] / latency)
 
 
-def test_what_is_received_was_poisoned() -> None:
-    """A trip that moves nothing leaves no byte right."""
+def test_the_receive_buffer_is_poisoned() -> None:
+    """Without a transfer every byte is wrong."""
 
     def still(here: World, peer: Channel) -> Trips:
         return lambda payload, returned, loops: None

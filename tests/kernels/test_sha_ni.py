@@ -1,4 +1,4 @@
-"""SHA-NI: its hashes are SHA-1 in every lane, and it is in the search's code where it is faster and nowhere else."""
+"""SHA-NI: hashes are SHA-1 in every lane, and the search uses it only on CPUs where it is faster."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def hash_lanes(lanes: int) -> Callable[[Any], Any]:
     engine.finalize_object()
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(engine.get_function_address("hash_lanes"))
 
-    def run(messages: Any, owner: Any = engine) -> Any:  # the code lives as long as its engine
+    def run(messages: Any, owner: Any = engine) -> Any:  # keeps the engine, which owns the code, alive
         digests = np.zeros((STATE_WORDS, lanes), np.uint32)
         call(messages.ctypes.data, digests.ctypes.data)
         return digests
@@ -73,7 +73,7 @@ def test_every_lane_is_hashed_to_its_own_sha1(lanes: int, data: st.DataObject) -
 
 
 def search_code(cpu: str, extensions: str) -> str:
-    """Return the assembly of the tree search as Numba makes it on a CPU of that name with those extensions."""
+    """Return the assembly of the tree search as compiled by Numba for a CPU with the given name and extensions."""
     program = f"""
 from tests.kernels.cross import compile_kernel, pretend
 pretend({X86!r}, 0)

@@ -1,4 +1,4 @@
-"""The vector operations do, lane by lane, what their names say, at any width that this CPU has."""
+"""Vector operations, for all widths of this CPU."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_lanes_of_a_vector_are_added_from_an_unaligned_place(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(steps=st.integers(1, 1000), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
-def test_every_chain_makes_exactly_the_steps_asked_for(dtype, steps, seed):
+def test_every_chain_does_exactly_the_requested_steps(dtype, steps, seed):
     rng = np.random.default_rng(seed)
     width = simd.lanes(np.dtype(dtype).itemsize)
     sums = rng.integers(-1000, 1000, simd.fma_chains() * width).astype(dtype)
@@ -98,7 +98,7 @@ def test_every_chain_makes_exactly_the_steps_asked_for(dtype, steps, seed):
 @pytest.mark.parametrize("half", [False, True])
 @given(depth=st.integers(1, 70), beyond=st.integers(0, 9), begins=st.booleans(), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
-def test_a_tile_begins_c_or_is_added_to_it_and_nothing_beside_it_is_touched(dtype, half, depth, beyond, begins, seed):
+def test_a_tile_overwrites_c_or_is_added_to_it_and_nothing_else_is_written(dtype, half, depth, beyond, begins, seed):
     rng = np.random.default_rng(seed)
     rows, columns = simd.tile_shape(np.dtype(dtype).itemsize)
     rows = rows // 2 if half else rows

@@ -1,12 +1,23 @@
-"""The bandwidth kernels write what BabelStream's operations say, and count its bytes."""
+"""CPU kernels of BabelStream's operations: results and counted bytes."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from accelbench.kernels.lib.cpu.arrays import ALIGNMENT, CHUNK, SMALLEST, aligned_empty, elements_per_array, touch
+from accelbench.kernels.lib.cpu.arrays import (
+    ALIGNMENT,
+    CHUNK,
+    SMALLEST,
+    UNLISTED,
+    aligned_empty,
+    elements_per_array,
+    touch,
+)
 from accelbench.kernels.lib.cpu.caches import last_level_bytes
+from accelbench.kernels.lib.cpu.huge_pages import HUGE_PAGE
 from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.stream import cpu_numba, stream
 from accelbench.profiling.benchmark import Skip
@@ -18,7 +29,7 @@ OPS = ("copy", "mul", "add", "triad", "dot")
 
 @pytest.fixture
 def small_arrays(monkeypatch):
-    """Arrays of 1,000 chunks: the kernels' arithmetic does not depend on the size."""
+    """Arrays of 1,000 chunks; the arithmetic of the kernels does not depend on the size."""
     monkeypatch.setattr(cpu_numba, "elements_per_array", lambda itemsize, threads: 1000 * threads * CHUNK)
 
 
@@ -38,12 +49,38 @@ def test_every_operation_is_verified_and_counts_babelstreams_bytes(op, dtype):
     assert task.work.bytes == moved * n * np.dtype(dtype).itemsize
 
 
-def test_arrays_are_four_times_the_caches_and_whole_parts_for_any_number_of_threads():
+def test_arrays_are_four_times_the_caches_with_equal_parts_for_any_number_of_threads():
     for threads in (1, 2, 3, 7, 48):
         for itemsize in (4, 8):
             n = elements_per_array(itemsize, threads)
             assert n % (threads * CHUNK) == 0
-            assert n * itemsize >= max(4 * (last_level_bytes() or 0), SMALLEST)
+            assert n * itemsize >= max(4 * (last_level_bytes() or UNLISTED), SMALLEST)
+
+
+def list_caches(cpus: Path, l3_mib: int, cores_each: int) -> None:
+    """Write the files of the L3 caches of 192 CPUs."""
+    for cpu in range(192):
+        folder = cpus / f"cpu{cpu}/cache/index3"
+        folder.mkdir(parents=True)
+        first = cpu // cores_each * cores_each
+        shared = f"{first}-{first + cores_each - 1}"
+        for name, text in {"type": "Unified", "level": "3", "shared_cpu_list": shared, "size": f"{l3_mib}M"}.items():
+            (folder / name).write_text(text + "\n")
+
+
+def test_only_caches_that_the_usable_cpus_reach_count(tmp_path):
+    list_caches(tmp_path, 32, 8)
+    assert last_level_bytes(tmp_path, [0, 1]) == 32 << 20
+    assert last_level_bytes(tmp_path, [7, 8, 191]) == 3 * 32 << 20
+    assert last_level_bytes(tmp_path, range(192)) == 24 * 32 << 20
+    assert last_level_bytes(tmp_path, range(192), quota=1.5) == 2 * 32 << 20
+    assert last_level_bytes(tmp_path, [0, 1], quota=64) == 32 << 20
+
+
+def test_without_listed_caches_arrays_exceed_the_caches_of_any_cpu(tmp_path, monkeypatch):
+    assert last_level_bytes(tmp_path) is None
+    monkeypatch.setattr("accelbench.kernels.lib.cpu.arrays.last_level_bytes", lambda: None)
+    assert elements_per_array(8, 2) * 8 >= 1 << 30
 
 
 @pytest.mark.parametrize(
@@ -52,18 +89,23 @@ def test_arrays_are_four_times_the_caches_and_whole_parts_for_any_number_of_thre
 def test_on_192_cores_arrays_are_four_times_all_l3_in_one_part_for_each(
     l3_mib, cores_each, array_mib, tmp_path, monkeypatch
 ):
-    for cpu in range(192):
-        folder = tmp_path / f"cpu{cpu}/cache/index3"
-        folder.mkdir(parents=True)
-        first = cpu // cores_each * cores_each
-        shared = f"{first}-{first + cores_each - 1}"
-        for name, text in {"type": "Unified", "level": "3", "shared_cpu_list": shared, "size": f"{l3_mib}M"}.items():
-            (folder / name).write_text(text + "\n")
-    monkeypatch.setattr("accelbench.kernels.lib.cpu.arrays.last_level_bytes", lambda: last_level_bytes(tmp_path))
+    list_caches(tmp_path, l3_mib, cores_each)
+    found = last_level_bytes(tmp_path, range(192))
+    monkeypatch.setattr("accelbench.kernels.lib.cpu.arrays.last_level_bytes", lambda: found)
     for itemsize in (4, 8):
         n = elements_per_array(itemsize, 192)
         assert n % (192 * CHUNK) == 0
         assert 0 <= n * itemsize - (array_mib << 20) < 192 * CHUNK * itemsize
+
+
+@pytest.mark.parametrize("count", [1, HUGE_PAGE // 8 - 1, HUGE_PAGE // 8, HUGE_PAGE // 8 + 1])
+def test_large_arrays_are_aligned_to_huge_pages(count):
+    arrays = [aligned_empty(count, "float64") for _ in range(2)]
+    for value, array in enumerate(arrays):
+        array.fill(value)
+        assert array.shape == (count,)
+        assert array.ctypes.data % (HUGE_PAGE if array.nbytes >= HUGE_PAGE else ALIGNMENT) == 0
+    assert [set(array) for array in arrays] == [{0}, {1}]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -125,7 +167,7 @@ def test_a_float64_dot_product_without_one_element_fails(monkeypatch):
 
 def test_arrays_that_do_not_fit_are_skipped(monkeypatch):
     monkeypatch.setattr(cpu_numba, "elements_per_array", lambda itemsize, threads: 10**15)
-    with pytest.raises(Skip, match="half of the available"):
+    with pytest.raises(Skip, match="of memory"):
         stream(point("triad", "float64"))
 
 

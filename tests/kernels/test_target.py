@@ -1,4 +1,4 @@
-"""One function decides how wide vectors are, and never says more than the CPU has or the user allows."""
+"""Vector width of the target: at most the width of the CPU and of the user's settings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_extensions_are_those_that_a_list_does_not_switch_off(listed):
     assert named(written) == {name for sign, name in listed if sign != "-"}
 
 
-def test_the_settings_of_numba_decide_and_no_width_of_sve_is_made_up():
+def test_the_settings_of_numba_select_the_width():
     program = "from accelbench.kernels.lib.cpu.target import this_cpu; t=this_cpu(); print(t.vector_bytes, t.sve_bytes)"
     given = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+sse2,-avx512f"}
     told = subprocess.run([sys.executable, "-c", program], env=given, check=True, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Kernels on the host's threads."""
+"""Compilation of CPU kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DECORATORS = {"compiled", "parallel"}
 
 
 def made_in_functions(source: str) -> list[str]:
-    """The names of kernels that are made within a function."""
+    """Return the names of kernels defined in a function."""
     return [
         inner.name
         for outer in ast.walk(ast.parse(source))
@@ -23,9 +23,9 @@ def made_in_functions(source: str) -> list[str]:
     ]
 
 
-def test_a_later_round_can_load_every_kernel_because_none_is_made_within_a_function() -> None:
+def test_no_kernel_is_defined_in_a_function_so_that_later_repetitions_can_load_it() -> None:
     assert {path.name: found for path in MODULES if (found := made_in_functions(path.read_text()))} == {}
 
 
-def test_a_kernel_within_a_function_is_seen() -> None:
+def test_a_kernel_defined_in_a_function_is_found() -> None:
     assert made_in_functions("def make():\n    @parallel\n    def run(): ...\n    return run\n") == ["run"]

@@ -1,4 +1,4 @@
-"""Host and device memory are stood in for by two buffers of the host, and copies are made when they are waited for."""
+"""Copies between host and device, simulated by host buffers that are copied at synchronisation."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.kernels.transfer import DIRECTION, KIB, MEMORY, copies, gpu_fit, gpu_size, transfer, transfer_fit
+from accelbench.kernels.transfer import DIRECTION, KIB, MEMORY, copies, gpu_fit, transfer, transfer_fit
 from accelbench.kernels.transfer.fit import fit_line
 from accelbench.profiling.benchmark import Skip, Task
+from accelbench.profiling.machine.pcie import LINK_SHARE, PcieLink
 from accelbench.profiling.records.point import Point
 from tests.kernels import host_cupy
 
@@ -23,12 +24,12 @@ WAYS = {"to-device": 1, "from-device": 1, "both": 2}
 
 
 class Stream:
-    """A stream that copies no earlier than it must."""
+    """Simulated stream that copies as late as possible."""
 
     made: list[Stream]
 
     def __init__(self, non_blocking: bool) -> None:
-        assert non_blocking, "the two directions would wait for each other"
+        assert non_blocking, "a blocking stream"
         self.made.append(self)
         self.ptr = len(self.made)
         self.queue: list[Callable[[], object]] = []
@@ -40,14 +41,14 @@ class Stream:
 
 
 class Device:
-    """The part of CuPy that copies use, and what was asked of it."""
+    """Simulation of the used part of CuPy, with a record of its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, int]] = []
         self.pinned = 0
         self.streams: list[Stream] = []
         self.lose = 0
-        """So many of the last bytes of every copy do not arrive."""
+        """Number of bytes at the end of every copy that are not copied."""
 
         def alloc_pinned_memory(size: int) -> bytearray:
             self.pinned += size
@@ -71,6 +72,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     stand_in = Device()
     monkeypatch.setattr(copies, "cupy_library", lambda: stand_in.cupy)
     monkeypatch.setattr(copies, "synchronize", lambda: None)
+    monkeypatch.setattr(copies, "host_links", lambda: None)
     monkeypatch.setattr(copies, "require_device_memory", lambda needed: None)
     return stand_in
 
@@ -113,9 +115,7 @@ def test_memory_is_verified_piece_by_piece(
 
 @pytest.mark.parametrize("direction", DIRECTION)
 @pytest.mark.parametrize("fault", ["a byte less", "a byte more", "the other way", "not waited for", "nothing"])
-def test_a_copy_that_is_not_what_was_asked_fails(
-    device: Device, monkeypatch: pytest.MonkeyPatch, direction: str, fault: str
-) -> None:
+def test_a_wrong_copy_fails(device: Device, monkeypatch: pytest.MonkeyPatch, direction: str, fault: str) -> None:
     made = copies.Copies(point(direction=direction, kib=8))
     assert made.verify((4096,)).passed
     if fault == "a byte less":
@@ -134,7 +134,7 @@ def test_a_copy_that_is_not_what_was_asked_fails(
     assert not made.verify((4096,)).passed
 
 
-def test_both_directions_are_under_way_at_once_on_streams_of_their_own(device: Device) -> None:
+def test_both_directions_are_concurrent_on_separate_streams(device: Device) -> None:
     task = as_task(transfer(point(direction="both", kib=4)))
     waited: list[int] = []
     for stream in device.streams:
@@ -143,7 +143,7 @@ def test_both_directions_are_under_way_at_once_on_streams_of_their_own(device: D
     device.calls.clear()
     task.run()
     assert device.calls == [("H2D", 4096, 1), ("D2H", 4096, 2)]
-    assert waited == [2, 2], "both are enqueued before either is waited for"
+    assert waited == [2, 2], "a copy is waited for before both are enqueued"
 
 
 @pytest.mark.parametrize("kib", KIB)
@@ -168,8 +168,39 @@ def test_a_size_is_skipped_where_memory_does_not_suffice(
     assert not device.streams
 
 
+@pytest.mark.parametrize(
+    ("links", "share"),
+    [
+        ((PcieLink(5, 16), PcieLink(5, 16)), 100.0),
+        ((PcieLink(4, 8), PcieLink(5, 16)), 25.0),
+        ((PcieLink(1, 16), PcieLink(3, 16)), 100 * (2.5 * 0.8) / (8 * 128 / 130)),
+    ],
+)
+@pytest.mark.usefixtures("device")
+def test_the_link_in_use_is_a_metric(
+    monkeypatch: pytest.MonkeyPatch, links: tuple[PcieLink, PcieLink], share: float
+) -> None:
+    monkeypatch.setattr(copies, "host_links", lambda: links)
+    for benchmark, name in ((transfer, "transfer"), (transfer_fit, "transfer-fit")):
+        task = as_task(benchmark(point(name, kib=1024)))
+        task.run()
+        assert task.metrics is not None
+        found = task.metrics(1.0)
+        assert found[LINK_SHARE].value == pytest.approx(share)
+        assert (found["PCIe generation"].value, found["PCIe lanes"].value) == links[0]
+
+
+@pytest.mark.parametrize("links", [None, (PcieLink(9, 16), PcieLink(9, 16))])
+@pytest.mark.usefixtures("device")
+def test_an_unknown_link_is_no_metric(monkeypatch: pytest.MonkeyPatch, links: Any) -> None:
+    monkeypatch.setattr(copies, "host_links", lambda: links)
+    task = as_task(transfer(point()))
+    assert task.metrics is not None
+    assert task.metrics(1.0) == {}
+
+
 @given(kib=st.integers(1024, 1 << 20))
-def test_the_fit_takes_sizes_from_4_kib_to_the_largest(kib: int) -> None:
+def test_the_fit_uses_sizes_from_4_kib_to_the_largest(kib: int) -> None:
     sizes = gpu_fit.sizes_up_to(kib * 1024)
     assert sizes[0] == 4096
     assert sizes[-1] == kib * 1024
@@ -207,7 +238,7 @@ size_lists = st.lists(st.integers(1, 1 << 30), min_size=2, max_size=12, unique=T
 
 
 @given(latency=latencies, bandwidth=bandwidths)
-def test_exact_times_give_back_the_line(latency: float, bandwidth: float) -> None:
+def test_exact_times_reproduce_the_line(latency: float, bandwidth: float) -> None:
     sizes = [4096 * 4**i for i in range(10)]
     line = fit_line(sizes, [latency + size / bandwidth for size in sizes])
     assert line.latency == pytest.approx(latency, rel=1e-6)
@@ -217,7 +248,7 @@ def test_exact_times_give_back_the_line(latency: float, bandwidth: float) -> Non
 
 @given(latency=latencies, bandwidth=bandwidths, seed=st.integers(0, 2**32 - 1))
 def test_noise_of_a_few_per_cent_moves_the_line_by_a_few_per_cent(latency: float, bandwidth: float, seed: int) -> None:
-    # Sizes that the latency decides, and sizes that the bandwidth decides, by a factor of 100 each.
+    # Sizes dominated by latency and sizes dominated by bandwidth, by a factor of 100 each.
     sizes = latency * bandwidth * np.array([0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100])
     noise = np.random.default_rng(seed).uniform(-0.03, 0.03, len(sizes))
     line = fit_line(sizes, (latency + sizes / bandwidth) * (1 + noise))
@@ -234,7 +265,7 @@ def test_no_other_line_has_smaller_relative_errors(sizes: list[int], seed: int) 
     try:
         line = fit_line(s, t)
     except ValueError:
-        return  # the noise turned the slope of sizes close together
+        return  # the noise inverted the slope between close sizes
 
     def residual(latency: float, per_byte: float) -> float:
         return float(np.sqrt(np.mean(((latency + s * per_byte - t) / t) ** 2)))
@@ -249,15 +280,11 @@ def test_no_other_line_has_smaller_relative_errors(sizes: list[int], seed: int) 
     ("sizes", "seconds"),
     [([4096], [1e-5]), ([4096, 4096], [1e-5, 2e-5]), ([1, 2], [1e-5, 0]), ([1, 2], [float("nan"), 1]), ([1, 2], [1])],
 )
-def test_a_line_needs_two_sizes_with_times(sizes: list[int], seconds: list[float]) -> None:
-    with pytest.raises(ValueError, match="two different sizes"):
+def test_a_line_requires_two_sizes_with_times(sizes: list[int], seconds: list[float]) -> None:
+    with pytest.raises(ValueError, match="different sizes"):
         fit_line(sizes, seconds)
 
 
 def test_times_that_shrink_have_no_bandwidth() -> None:
     with pytest.raises(ValueError, match="do not grow"):
         fit_line([1000, 2000, 3000], [3.0, 2.0, 1.0])
-
-
-def test_the_copy_engines_have_no_kernels_of_ours() -> None:
-    assert gpu_size.device_code() == gpu_fit.device_code() == []

@@ -1,4 +1,4 @@
-"""UTS: every published count is reproduced, and a search that loses a node fails."""
+"""UTS: every published count is reproduced, and a lost node fails the verification."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def point(tree: str) -> Point:
 
 
 def count(tree: Tree) -> tuple[int, int, int]:
-    """Nodes, leaves and depth by hashlib and the published formula, one node after the other: no shared code."""
+    """Return nodes, leaves and depth by hashlib and the published formula, without shared code."""
     pending = [(hashlib.sha1(bytes(16) + tree.seed.to_bytes(4, "big")).digest(), 0)]
     nodes = leaves = deepest = 0
     while pending:
@@ -100,7 +100,7 @@ def test_one_child_s_state_is_sha1_of_its_parent_s_and_its_number(message):
     first=st.sampled_from([0, HASHED]),
 )
 @settings(deadline=None)
-def test_every_lane_holds_its_own_node_and_tells_whether_it_has_children(seed, column, flip, first):
+def test_every_lane_has_its_own_node_and_the_bit_for_its_children(seed, column, flip, first):
     rng = np.random.default_rng(seed)
     nodes = rng.integers(0, 2**32, (WORDS, column + LANES + 3), np.uint32)
     nodes[FERTILE_FROM] = rng.integers(0, RANDOM_VALUES, nodes.shape[1], endpoint=True)
@@ -126,7 +126,7 @@ def test_elements_up_to_a_value_are_counted(seed, column, value):
     assert run_count_reached(table, 1, column, np.uint32(value)) == expected
 
 
-def test_the_words_that_may_be_asked_for_are_the_trees():
+def test_the_values_of_the_axis_are_the_trees():
     assert REGISTRY["uts"].choices["tree"] == tuple(TREES)
 
 
@@ -181,7 +181,7 @@ def test_a_tree_of_one_node_or_one_level_is_searched(monkeypatch, tree):
     seed=st.integers(0, 2**31 - 1),
 )
 @settings(deadline=None, max_examples=25)
-def test_any_tree_is_counted_like_one_node_after_the_other(law, seed):
+def test_any_tree_is_counted_like_by_a_sequential_search(law, seed):
     nodes, leaves, depth = count(Tree("any", law, seed, 0, 0, 0))
     tree = Tree("any", law, seed, nodes, depth, leaves)
     with pytest.MonkeyPatch.context() as patch:
@@ -191,7 +191,7 @@ def test_any_tree_is_counted_like_one_node_after_the_other(law, seed):
 
 
 @pytest.mark.parametrize("tree", [t for t in TREES.values() if isinstance(t.law, Geometric)], ids=lambda t: t.name)
-def test_thresholds_say_exactly_what_the_formula_says_on_both_sides_of_every_step(tree):
+def test_thresholds_agree_with_the_formula_on_both_sides_of_every_step(tree):
     rows = thresholds_of(tree.law)
     assert rows.shape == (tree.law.levels, trees.MAX_CHILDREN + 1)
     for depth in range(tree.law.levels if tree.law.shape != "fixed" else 1):
@@ -203,7 +203,7 @@ def test_thresholds_say_exactly_what_the_formula_says_on_both_sides_of_every_ste
 
 @given(tree=st.sampled_from(SMALL), depth=st.integers(0, 80), random=st.integers(0, RANDOM_VALUES - 1))
 @settings(deadline=None)
-def test_the_search_s_table_says_what_the_law_says_anywhere(tree, depth, random):
+def test_the_search_table_agrees_with_the_law(tree, depth, random):
     law = TREES[tree].law
     table, flip = cpu_sharing.table_of(TREES[tree])
     children = (table[min(depth, len(table) - 1)] <= (random ^ int(flip))).sum()
@@ -245,12 +245,11 @@ def test_a_thread_that_leaves_no_counts_fails(monkeypatch):
 
 
 def searchers(tree: Tree, threads: int, capacity: int = cpu_sharing.CAPACITY):
-    """One function per thread that does its part of the search, and where the parts' counts will be."""
+    """Return one function per thread for its part of the search, and the array of their counts."""
     table, flip = cpu_sharing.table_of(tree)
     first = cpu_sharing.root_children(tree, table)
-    pool, control = sharing.new_pool(first), sharing.new_control()
-    stacks = np.zeros((threads, WORDS, capacity), np.uint32)
-    results = np.full((threads, cpu_sharing.PAD), -1)
+    pool, control, stacks, results = sharing.new_search(first, threads, capacity)
+    results.fill(-1)
     sharing.begin(first, pool, control)
 
     def part(thread):

@@ -1,4 +1,4 @@
-"""Files of other programs and users: only regular files of a reasonable size are read, and no link is followed."""
+"""Files of other programs and users: only regular files up to a size limit are read, and no link is followed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def make_folder(path: Path, victim: Path) -> None:
     path.mkdir()
 
 
-def make_second_name(path: Path, victim: Path) -> None:
+def make_hard_link(path: Path, victim: Path) -> None:
     path.hardlink_to(victim)
 
 
@@ -53,18 +53,18 @@ def test_only_regular_files_are_read(tmp_path: Path, victim: Path, make) -> None
     make(tmp_path / "file", victim)
     with pytest.raises(Refused):
         open_regular(tmp_path / "file")
-    if make is not make_link:  # which a user may give
+    if make is not make_link:  # `follow_link` allows a link
         with pytest.raises(Refused):
             read_regular(tmp_path / "file", follow_link=True)
 
 
-def test_a_link_of_the_user_is_followed(tmp_path: Path, victim: Path) -> None:
+def test_a_link_is_followed_on_request(tmp_path: Path, victim: Path) -> None:
     make_link(tmp_path / "link", victim)
     assert read_regular(tmp_path / "link", follow_link=True) == b"mine"
 
 
-@pytest.mark.parametrize("make", [make_fifo, make_device, make_link, make_folder, make_second_name])
-def test_nothing_is_appended_to_another_file(tmp_path: Path, victim: Path, make) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("make", [make_fifo, make_device, make_link, make_folder, make_hard_link])
+def test_only_a_regular_file_with_one_name_is_appended_to(tmp_path: Path, victim: Path, make) -> None:  # type: ignore[no-untyped-def]
     make(tmp_path / "file", victim)
     with pytest.raises(Refused):
         os.write(open_for_appending(tmp_path / "file"), b"theirs")
@@ -85,8 +85,8 @@ def test_a_sparse_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
         read_regular(tmp_path / "file")
 
 
-def test_a_file_that_does_not_state_its_size_is_refused() -> None:
-    with pytest.raises(Refused):  # a regular file of size 0, with megabytes in it
+def test_a_file_of_unknown_size_is_read_up_to_the_limit() -> None:
+    with pytest.raises(Refused):  # a regular file with a reported size of 0 and megabytes of content
         read_regular(Path("/proc/kallsyms"), max_bytes=1000)
 
 
@@ -104,13 +104,13 @@ def test_a_long_line_is_refused(tmp_path: Path) -> None:
     ["x = " + "[" * 5000 + "]" * 5000, f"x = {'9' * 5000}", "x = ", "x = '" + "y" * MAX_TEXT_BYTES + "'"],
     ids=["nested", "digits", "incomplete", "large"],
 )
-def test_toml_of_others_ends_in_an_error_with_a_reason(tmp_path: Path, text: str) -> None:
+def test_invalid_toml_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "file.toml").write_text(text)
     with pytest.raises((ValueError, OSError)):
         read_toml(tmp_path / "file.toml")
 
 
-def test_a_replaced_link_leaves_its_target_alone(tmp_path: Path, victim: Path) -> None:
+def test_replacing_a_link_keeps_its_target(tmp_path: Path, victim: Path) -> None:
     make_link(tmp_path / "file", victim)
     replace_file(tmp_path / "file", lambda new: new.write_text("new"), sync=True)
     assert ((tmp_path / "file").read_text(), victim.read_text()) == ("new", "mine")
@@ -126,7 +126,7 @@ def test_a_replaced_file_has_the_permissions_of_the_umask(tmp_path: Path) -> Non
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
 
 
-def test_a_failed_write_leaves_the_old_content_and_nothing_else(tmp_path: Path, victim: Path) -> None:
+def test_a_failed_write_keeps_the_old_content_and_leaves_no_other_file(tmp_path: Path, victim: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         replace_file(victim, lambda new: new.write_text(str(1 / 0)))
     assert victim.read_text() == "mine"

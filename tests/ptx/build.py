@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -15,8 +16,9 @@ from platformdirs import user_cache_path
 
 SOURCES = Path(__file__).parent / "interpreter"
 COMPILE = ("g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC")
-# Every operation rounds as the source says, in the direction that it sets.
+# Floating-point operations round as written in the source, in the rounding mode that it sets.
 EXACT = ("-ffp-contract=off", "-frounding-math")
+KEPT_SECONDS = 7 * 24 * 3600
 
 
 @cache
@@ -32,7 +34,8 @@ def build_library() -> Path:
     with FileLock(folder / "lock"):
         if not library.exists():
             for outdated in folder.glob("interpreter-*.so"):
-                outdated.unlink()
+                if time.time() - outdated.stat().st_mtime > KEPT_SECONDS:  # another checkout may use it
+                    outdated.unlink()
             with tempfile.TemporaryDirectory() as objects:
                 sources = [file for file in files if file.suffix == ".cpp"]
                 with ThreadPoolExecutor(2) as pool:

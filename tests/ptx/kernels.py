@@ -24,7 +24,7 @@ class Bench:
     races: bool = True
     limit: int = MAX_INSTRUCTIONS
     edit: Callable[[str, str], str] = lambda name, text: text
-    """Returns the text to execute instead of that of the kernel of that name."""
+    """Function of a kernel's name and text that returns the text to execute."""
     executed: dict[str, set[int]] = field(default_factory=dict)
     """The lines of each kernel's text that have been executed."""
     device: Device = field(default_factory=Device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -13,8 +13,8 @@ import numpy as np
 
 from tests.ptx.build import build_library
 
-MAX_INSTRUCTIONS = 200_000_000
-"""Warp instructions of a launch after which it counts as endless."""
+MAX_INSTRUCTIONS = 50_000_000
+"""Warp instructions of a launch after which it counts as endless: minutes."""
 
 
 class PtxError(RuntimeError):
@@ -39,11 +39,40 @@ class _Launch(ctypes.Structure):
         ("resident", ctypes.c_uint32),
         ("limit", ctypes.c_uint64),
         ("races", ctypes.c_bool),
+        ("counts", ctypes.c_bool),
     ]
 
 
 class _Counts(ctypes.Structure):
-    _fields_ = [("warp_instructions", ctypes.c_uint64), ("lane_instructions", ctypes.c_uint64)]
+    _fields_ = [
+        ("warp_instructions", ctypes.c_uint64),
+        ("lane_instructions", ctypes.c_uint64),
+        ("touched_sectors", ctypes.c_uint64),
+    ]
+
+
+class Tally(NamedTuple):
+    """Work of the warps at one instruction, or the sum over several."""
+
+    issued: int = 0
+    """Warp instructions, with those whose predicate excludes all lanes."""
+    lanes: int = 0
+    """Thread instructions: lanes that execute it."""
+    wavefronts: int = 0
+    """Passes through shared memory, of 32 banks of 4 bytes."""
+    conflicts: int = 0
+    """Wavefronts that bank conflicts add."""
+    requests: int = 0
+    """Warp instructions that access global memory."""
+    sectors: int = 0
+    """Sectors of 32 bytes of global memory, distinct within a request."""
+    used_bytes: int = 0
+    """Distinct bytes of these sectors that the lanes access."""
+
+    @staticmethod
+    def total(tallies: Iterable[Tally]) -> Tally:
+        """Return the sum of the tallies, field by field."""
+        return Tally(*map(sum, zip(Tally(), *tallies, strict=True)))
 
 
 class Counts(NamedTuple):
@@ -53,6 +82,10 @@ class Counts(NamedTuple):
     lane_instructions: int
     lines: dict[int, int]
     """How often warps executed the instructions on each line of the PTX text."""
+    tallies: dict[int, Tally]
+    """By line of the PTX text; empty unless the device counts."""
+    touched_bytes: int
+    """Bytes of the sectors of global memory that the launch accesses; 0 unless the device counts."""
 
 
 @cache
@@ -71,6 +104,7 @@ def _library() -> Any:
         "ptx_histogram": (text, (pointer,)),
         "ptx_launch": (ctypes.c_int, (pointer, pointer, text, pointer, pointer, number, pointer)),
         "ptx_executed": (text, ()),
+        "ptx_tallies": (ctypes.POINTER(number), (pointer,)),
     }
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
@@ -106,10 +140,21 @@ class Buffer:
         return [np.int64(value) for value in values]
 
 
-class Device:
-    """A device's memory and the modules that are loaded on it."""
+class Launched(NamedTuple):
+    """A launch of a device that counts."""
 
-    def __init__(self) -> None:
+    text: str
+    entry: str
+    counts: Counts
+
+
+class Device:
+    """A device's memory and the modules that are loaded on it; with `counts`, its launches are tallied."""
+
+    def __init__(self, counts: bool = False) -> None:
+        self.counts = counts
+        self.launched: list[Launched] = []
+        """The launches so far, if the device counts."""
         self._handle = _library().ptx_create()
         self._arrays: dict[int, np.ndarray[Any, Any]] = {}  # keeps the memory alive
 
@@ -118,8 +163,8 @@ class Device:
             _library().ptx_destroy(handle)
 
     def load(self, text: str) -> Module:
-        """Parse a PTX text; PtxError of kind "syntax" with the line of what is unknown."""
-        return Module(self, _checked(_library().ptx_load(self._handle, text.encode())))
+        """Parse a PTX text; raise PtxError of kind "syntax" with the line of an unknown instruction."""
+        return Module(self, text, _checked(_library().ptx_load(self._handle, text.encode())))
 
     def read_only(self, array: np.ndarray[Any, Any]) -> Buffer:
         """Return a copy of the array, which no kernel may write."""
@@ -150,8 +195,8 @@ class Device:
 class Module:
     """The kernels of one PTX text."""
 
-    def __init__(self, device: Device, handle: Any) -> None:
-        self._device, self._handle = device, handle
+    def __init__(self, device: Device, text: str, handle: Any) -> None:
+        self._device, self._text, self._handle = device, text, handle
         self.kernels: dict[str, list[tuple[int, int]]] = {}
         """The (offset, size) in bytes of each parameter, by kernel."""
         for line in _library().ptx_kernels(handle).decode().splitlines():
@@ -184,7 +229,7 @@ class Module:
         """
         if entry is None:
             (entry,) = self.kernels
-        settings = _Launch(_three(grid), _three(block), shared, seed, resident, limit, races)
+        settings = _Launch(_three(grid), _three(block), shared, seed, resident, limit, races, self._device.counts)
         parameters = self._pack(entry, arguments)
         counts = _Counts()
         _checked(
@@ -197,7 +242,12 @@ class Module:
         for entry_line in _library().ptx_executed().decode().splitlines():
             line, times = entry_line.split()
             lines[int(line)] += int(times)
-        return Counts(counts.warp_instructions, counts.lane_instructions, dict(lines))
+        found = Counts(
+            counts.warp_instructions, counts.lane_instructions, dict(lines), _tallies(), 32 * counts.touched_sectors
+        )
+        if self._device.counts:
+            self._device.launched.append(Launched(self._text, entry, found))
+        return found
 
     def _pack(self, entry: str, arguments: Sequence[Any]) -> bytes:
         values: list[bytes] = []
@@ -217,8 +267,21 @@ class Module:
         return bytes(packed)
 
 
+def _tallies() -> dict[int, Tally]:
+    """Return the tallies of the last launch by line."""
+    count = ctypes.c_uint64()
+    numbers = _library().ptx_tallies(ctypes.byref(count))[: count.value]
+    found: dict[int, Tally] = {}
+    for start in range(0, len(numbers), 8):
+        line, *values = numbers[start : start + 8]
+        found[line] = Tally.total([found.get(line, Tally()), Tally(*values)])
+    return found
+
+
 def _three(extents: int | Sequence[int]) -> Any:
     given = (extents,) if isinstance(extents, int) else tuple(extents)
+    if not all(0 < extent < 1 << 31 for extent in given):
+        raise PtxError(f"a grid or block of {given}", "launch")
     return (ctypes.c_uint32 * 3)(*given, *(1,) * (3 - len(given)))
 
 

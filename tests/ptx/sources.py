@@ -1,4 +1,4 @@
-"""The PTX of the project's kernels, as it is assembled for a device."""
+"""PTX of the project's kernels, the text that is assembled for a device."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,33 +11,29 @@ from tests.ptx.__main__ import main
 
 pytestmark = pytest.mark.needs("g++")
 
-KERNEL = """
-import numpy as np
-from tests.ptx.sources import compile_cuda
-
-SOURCE = '''extern "C" __global__ void reverse(const int* in, int* out) {
-    __shared__ int s[64];
-    s[threadIdx.x] = in[threadIdx.x];
-    __syncthreads();
-    out[threadIdx.x] = s[63 - threadIdx.x];
-}'''
-
-def run(device, seed):
-    x = np.arange(64, dtype=np.int32)
-    out = device.empty(64, np.int32)
-    device.load(compile_cuda(SOURCE)).launch(1, 64, device.read_only(x), out, seed=seed)
-    assert (out.array == x[::-1]).all()
-"""
+PAGE = Path(__file__).parents[2] / "docs" / "gpu-without-a-gpu.md"
 
 
-def test_a_file_with_a_kernel_is_executed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def example() -> str:
+    """The kernel of the page."""
+    (found,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return str(found)
+
+
+def test_the_kernel_of_the_page_is_executed(example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "reverse.py"
-    file.write_text(KERNEL)
+    file.write_text(example)
     assert main([str(file), "3"]) == 0
-    file.write_text(KERNEL.replace("__syncthreads();", ""))
+    file.write_text(example.replace("__syncthreads();", ""))
     assert main([str(file)]) == 1
-    assert "reverse:" in capsys.readouterr().err
+    assert "uninitialised: " in capsys.readouterr().err
 
 
-def test_arguments_are_required() -> None:
-    assert main([]) == 2
+@pytest.mark.parametrize("arguments", [[], ["missing.py"], ["empty.py"], ["empty.py", "0"], ["empty.py", "many"]])
+def test_invalid_arguments(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+    assert raised.value.code == 2

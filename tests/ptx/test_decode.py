@@ -7,7 +7,7 @@ import pytest
 from accelbench.kernels.lib.gpu.compilation import architectures
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from tests.ptx.machine import Device, PtxError
-from tests.ptx.sources import HOPPER, entry_of, find_kernels, ptx_of
+from tests.ptx.sources import HOPPER, compile_cuda, entry_of, find_kernels, ptx_of
 
 pytestmark = pytest.mark.needs("g++")
 
@@ -65,6 +65,45 @@ def test_unknown_text_is_an_error_with_its_line(instruction: str) -> None:
     assert (raised.value.kind, raised.value.line) == ("syntax", 10)
 
 
+@pytest.mark.parametrize(
+    ("header", "line"),
+    [
+        ("", 1),
+        (HEADER.replace("8.0", "10.0"), 1),
+        (HEADER.replace("8.0", "5.0"), 1),
+        (HEADER.replace("8.0", "x"), 1),
+        (HEADER.replace(".version 8.0\n", ""), 1),
+        (HEADER.replace("sm_90", "sm_999"), 2),
+        (HEADER.replace("sm_90", "gfx90a"), 2),
+        (HEADER.replace("64", "32"), 3),
+    ],
+)
+def test_unknown_versions_and_targets_are_errors(header: str, line: int) -> None:
+    with pytest.raises(PtxError) as raised:
+        Device().load(header)
+    assert (raised.value.kind, raised.value.line) == ("syntax", line)
+    Device().load(HEADER)
+
+
+CALLS = {
+    "recursion": """__device__ __noinline__ int f(int n) { return n < 2 ? n : f(n - 1) + f(n - 2); }
+        extern "C" __global__ void k(int* out) { out[0] = f(out[1]); }""",
+    "an indirect call": """__device__ __noinline__ int a(int x) { return x + 1; }
+        __device__ __noinline__ int b(int x) { return 2 * x; }
+        __device__ int (*table[2])(int) = {a, b};
+        extern "C" __global__ void k(int* out) { out[0] = table[out[1]](3); }""",
+}
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_functions_are_errors_with_their_line(kind: str) -> None:
+    text = compile_cuda(CALLS[kind])
+    with pytest.raises(PtxError) as raised:
+        Device().load(text)
+    assert raised.value.kind == "syntax"
+    assert ".func" in text.splitlines()[raised.value.line - 1]
+
+
 @pytest.mark.parametrize("rest", [".visible .entry k(", ".func f() { ret; }", ".visible .entry k() { ret;"])
 def test_incomplete_modules_and_functions_are_errors(rest: str) -> None:
     with pytest.raises(PtxError) as raised:
@@ -75,6 +114,11 @@ def test_incomplete_modules_and_functions_are_errors(rest: str) -> None:
 def test_parameters_are_laid_out_by_their_alignment() -> None:
     parameters = ".param .u32 a, .param .u64 b, .param .u8 c, .param .align 16 .b8 d[24]"
     assert Device().load(entry(parameters=parameters)).kernels == {"k": [(0, 4), (8, 8), (16, 1), (32, 24)]}
+
+
+def test_the_alignment_of_what_a_parameter_points_to_is_not_its_own() -> None:
+    parameters = ".param .u32 a, .param .u64 .ptr .global .align 1 b, .param .u64 .ptr .align 16 c"
+    assert Device().load(entry(parameters=parameters)).kernels == {"k": [(0, 4), (8, 8), (16, 8)]}
 
 
 def test_names_are_known_within_their_braces() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,15 @@ DEFECTS = {
         "0",
     ),
     "an input that is written": Defect("read-only", "((int*)AT)[i] = i; out[i] = 1;", "in", "out"),
+    "a load through the read-only path of memory that the kernel wrote": Defect(
+        "non-coherent",
+        "atomicAdd(out + i, i); __syncthreads(); if (AT == 5) __trap();",
+        "__ldg(out + 62 - i / 2)",
+        "out[62 - i / 2]",
+    ),
+    "a store to memory that was loaded through the read-only path": Defect(
+        "non-coherent", "const int v = AT; __syncthreads(); atomicAdd(out + i, v);", "__ldg(out + i)", "out[i]"
+    ),
     "shared memory that nobody wrote": Defect(
         "uninitialised", "__shared__ int s[64]; if (i < AT) s[i] = i; __syncthreads(); out[i] = s[i];", "63", "64"
     ),
@@ -82,6 +92,63 @@ DEFECTS = {
         "",
         "__threadfence()",
         2,
+    ),
+    "a fence whose scope is the block between blocks": Defect(
+        "race",
+        "if (i) return; if (blockIdx.x == 0) { out[1] = 7; AT; atomicExch(out, 1); }"
+        "else { while (atomicAdd(out, 0) == 0); __threadfence(); out[2] = out[1]; }",
+        "__threadfence_block()",
+        "__threadfence()",
+        2,
+    ),
+    "an acquiring fence whose scope is the block between blocks": Defect(
+        "race",
+        "if (i) return; if (blockIdx.x == 0) { out[1] = 7; __threadfence(); atomicExch(out, 1); }"
+        "else { while (atomicAdd(out, 0) == 0); AT; out[2] = out[1]; }",
+        "__threadfence_block()",
+        "__threadfence()",
+        2,
+    ),
+    "a fence that is missing in a block": Defect(
+        "race",
+        "if (i == 0) { out[1] = 7; AT; atomicExch(out, 1); }"
+        "if (i == 32) { while (atomicAdd(out, 0) == 0); __threadfence_block(); out[2] = out[1]; }",
+        "",
+        "__threadfence_block()",
+    ),
+    "a release whose scope is the block between blocks": Defect(
+        "race",
+        "if (i) return; if (blockIdx.x == 0) { out[1] = 7;"
+        'asm volatile("st.release.AT.global.u32 [%0], 1;" :: "l"(out + 2) : "memory"); } else { int v; do '
+        'asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(out + 2) : "memory"); while (!v);'
+        "atomicExch(out, out[1]); }",
+        "cta",
+        "gpu",
+        2,
+    ),
+    "an acquire whose scope is the block between blocks": Defect(
+        "race",
+        "if (i) return; if (blockIdx.x == 0) { out[1] = 7;"
+        'asm volatile("st.release.gpu.global.u32 [%0], 1;" :: "l"(out + 2) : "memory"); } else { int v; do '
+        'asm volatile("ld.acquire.AT.global.u32 %0, [%1];" : "=r"(v) : "l"(out + 2) : "memory"); while (!v);'
+        "atomicExch(out, out[1]); }",
+        "cta",
+        "gpu",
+        2,
+    ),
+    "a release that later relaxed stores do not repeat": Defect(
+        "race",
+        "if (i) return; if (blockIdx.x == 0) { out[1] = 7;"
+        'asm volatile("st.release.gpu.global.u32 [%0], 1;" :: "l"(out + 2) : "memory");'
+        'asm volatile("st.relaxed.gpu.global.u32 [%0], 1;" :: "l"(out + 3) : "memory"); } else { int v; do '
+        'asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(out + AT) : "memory"); while (!v);'
+        "atomicExch(out, out[1]); }",
+        "3",
+        "2",
+        2,
+    ),
+    "an atomic of the block on what blocks share": Defect(
+        "race", "if (i == 0) AT(out, 1);", "atomicAdd_block", "atomicAdd", 3
     ),
     "warps that wait at different barriers": Defect(
         "deadlock", 'asm volatile("bar.sync %0, 64;" :: "r"(i < 32 ? 1 : AT) : "memory"); out[i] = 0;', "2", "1"
@@ -159,6 +226,28 @@ def test_a_fault_names_line_block_and_thread() -> None:
     assert text.splitlines()[error.line - 1].strip().startswith("st.global")
 
 
+def test_an_endless_kernel_ends_with_the_place_of_each_warp() -> None:
+    text = compile_cuda('extern "C" __global__ void k(volatile int* out) { while (out[0] == 0); out[1] = 1; }')
+    device = Device()
+    with pytest.raises(PtxError) as raised:
+        device.load(text).launch(1, 64, device.buffer(np.zeros(2, np.int32)), limit=10_000)
+    assert raised.value.kind == "limit"
+    lines = [int(line) for line in re.findall(r"warp \d+ lanes 0xffffffff at line (\d+)", str(raised.value))]
+    assert len(lines) == 2
+    assert all("BB0_1" in "".join(text.splitlines()[line - 4 : line + 3]) for line in lines)
+
+
+def test_arrays_that_overlap_are_a_race_unless_each_thread_has_its_own_element() -> None:
+    source = 'extern "C" __global__ void k(const int* in, int* out) { out[threadIdx.x] = in[threadIdx.x] + 1; }'
+    module = (device := Device()).load(compile_cuda(source))
+    array = device.buffer(np.zeros(64, np.int32))
+    module.launch(1, 64, array, array)
+    assert (array.array == 1).all()
+    with pytest.raises(PtxError) as raised:
+        module.launch(1, 63, array, np.uint64(array.address + 4))
+    assert raised.value.kind == "race"
+
+
 def test_a_freed_array_is_not_accessible() -> None:
     source = 'extern "C" __global__ void k(int* out) { out[threadIdx.x] = 1; }'
     device = Device()
@@ -175,6 +264,8 @@ def test_a_freed_array_is_not_accessible() -> None:
         (0, 32, (np.uint64(0),), 0),
         (1, 1025, (np.uint64(0),), 0),
         ((2000, 2000), 32, (np.uint64(0),), 0),
+        (-1, 32, (np.uint64(0),), 0),
+        (1 << 32, 32, (np.uint64(0),), 0),
         (1, 32, (), 0),
         (1, 32, (np.uint32(0),), 0),
         (1, 32, (np.uint64(0),), 228 * 1024),
@@ -192,6 +283,39 @@ def test_a_kernel_that_does_not_exist() -> None:
     with pytest.raises(PtxError) as raised:
         module.launch(1, 1, entry="other")
     assert raised.value.kind == "launch"
+
+
+@pytest.mark.parametrize(
+    ("end", "is_defect"),
+    [
+        ("", True),
+        ("barrier.cluster.arrive.release;", True),
+        ("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;", False),
+        ("barrier.cluster.arrive.relaxed; barrier.cluster.wait;", False),
+    ],
+)
+def test_a_block_ends_after_the_accesses_to_its_shared_memory(end: str, is_defect: bool) -> None:
+    source = f"""
+        extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int* out) {{
+            __shared__ int s[1];
+            unsigned rank, to = __cvta_generic_to_shared(s);
+            asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
+            asm volatile("mov.u32 %0, %cluster_ctarank;" : "=r"(rank));
+            if (rank == 0)
+                asm volatile("{{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, 1;"
+                             "st.shared::cluster.u32 [there], 7; }}" :: "r"(to) : "memory");
+            asm volatile("{end}" ::: "memory");
+            if (rank) out[0] = 1;
+        }}"""
+    module_text, kinds = compile_cuda(source), []
+    for seed in SEEDS:
+        device = Device()
+        try:
+            device.load(module_text).launch(2, 1, device.empty(1, np.int32), seed=seed)
+        except PtxError as error:
+            kinds.append(error.kind)
+    assert len(kinds) == (len(SEEDS) if is_defect else 0)
+    assert set(kinds) <= {"race", "bounds"}
 
 
 def test_the_same_seed_gives_the_same_execution() -> None:

@@ -1,6 +1,6 @@
 """Scalar and warp instructions against models in exact arithmetic: Python's integers and fractions.
 
-The rules are those of NVIDIA's PTX ISA, chapter "Instruction Set".
+The reference is NVIDIA's PTX ISA, chapter "Instruction Set".
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def test_attention_by_mma() -> None:
 @pytest.mark.parametrize("dtype", HALF)
 def test_every_product_by_mma(dtype: str, tile: str, parts: int) -> None:
     check_mma(Bench(seed=3), dtype, tile, parts, (136, 264, 136), batch=2)
-    check_mma(Bench(seed=4), dtype, tile, parts, (8, 8, 72))
+    check_mma(Bench(seed=4), dtype, tile, parts, (8, 8, 8 if parts == 1 else 72))
 
 
 @pytest.mark.slow
@@ -159,7 +159,19 @@ def test_every_product_by_mma(dtype: str, tile: str, parts: int) -> None:
 @pytest.mark.parametrize("dtype", HALF)
 def test_every_product_by_wgmma(dtype: str, parts: int) -> None:
     check_wgmma(Bench(seed=5), dtype, parts, (520, 264, 328), work=2)
-    check_wgmma(Bench(seed=6, resident=1), dtype, parts, (8, 8, 72), batch=2, work=1)
+    check_wgmma(Bench(seed=6, resident=1), dtype, parts, (8, 8, 8 if parts == 1 else 72), batch=2, work=1)
+
+
+@pytest.mark.slow
+def test_a_cluster_walks_tiles_of_one_stage() -> None:
+    """The next tile then begins and ends while the one before is stored."""
+    check_wgmma(Bench(seed=7), "float16", 1, (264, 520, 40), work=1)
+
+
+@pytest.mark.slow
+def test_many_parts_of_a_long_inner_dimension() -> None:
+    check_mma(Bench(seed=8), "float16", "narrow", 10, (16, 24, 640), batch=2)
+    check_wgmma(Bench(seed=9), "bfloat16", 10, (16, 24, 640), batch=2)
 
 
 @pytest.mark.slow
@@ -193,13 +205,14 @@ def test_every_product_in_numba(dtype: str, kind: str, sizes: tuple[int, int, in
 @pytest.mark.parametrize("dtype", HALF)
 def test_every_attention(dtype: str, head: int, causal: bool) -> None:
     check_attention(Bench(seed=8), dtype, head, 200, causal, heads=2)
-    check_attention(Bench(seed=9), dtype, head, 1, causal)
+    for sequence in (1, 65):
+        check_attention(Bench(seed=9), dtype, head, sequence, causal)
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [21, 22])
-@pytest.mark.parametrize("capability", [AMPERE, (10, 0)], ids=str)
+@pytest.mark.parametrize("capability", [AMPERE, (8, 9), (10, 0), (12, 0)], ids=str)
 @pytest.mark.parametrize("dtype", HALF)
 def test_other_capabilities_and_orders(dtype: str, capability: Capability, seed: int) -> None:
     check_mma(Bench(capability, seed), dtype, "", 2, (136, 264, 136))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +47,9 @@ def softmax(rows: int, width: int) -> Check:
     def check(bench: Bench, rng: np.random.Generator) -> None:
         module = module_of("softmax-xent numba")
         scores = 3 * rng.standard_normal((rows, width), np.float32)
-        labels = rng.integers(0, width, rows, np.int32)
+        labels = rng.integers(0, max(1, width - 4), rows, np.int32)
+        if width > 4:  # in each element of an access of 16 bytes
+            labels += ((np.arange(rows) - (np.arange(rows) * width + labels)) % 4).astype(np.int32)
         losses, gradient = bench.result(rows, np.float32), bench.result((rows * width,), np.float32)
         bench.run(
             "softmax-xent numba", rows, module.THREADS,
@@ -89,7 +92,8 @@ ELEMENTWISE: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 def stream_numba(op: str, dtype: str, length: int) -> Check:
     def check(bench: Bench, rng: np.random.Generator) -> None:
-        threads = module_of(f"stream numba {op} {dtype}").THREADS
+        module = module_of(f"stream numba {op} {dtype}")
+        threads = module.THREADS
         x, y = (rng.integers(-99, 99, length).astype(dtype) for _ in range(2))
         given = bench.given(x), bench.given(y)
         if op == "dot":
@@ -99,7 +103,7 @@ def stream_numba(op: str, dtype: str, length: int) -> Check:
             assert out.array[0] == np.dot(x, y)
         else:
             s, out = np.dtype(dtype).type(3), bench.result(length, dtype)
-            bench.run(f"stream numba {op} {dtype}", 2, threads, *given, s, out)
+            bench.run(f"stream numba {op} {dtype}", module.tiles(length, dtype), threads, *given, s, out)
             np.testing.assert_array_equal(out.array, ELEMENTWISE[op](x, y, s))
 
     return check
@@ -107,7 +111,8 @@ def stream_numba(op: str, dtype: str, length: int) -> Check:
 
 def stream_cupy(op: str, dtype: str, vectors: int) -> Check:
     def check(bench: Bench, rng: np.random.Generator) -> None:
-        threads = module_of(f"stream cupy {op} {dtype}").THREADS
+        module = module_of(f"stream cupy {op} {dtype}")
+        threads = module.THREADS
         x, y = (rng.integers(-99, 99, vectors * 16 // np.dtype(dtype).itemsize).astype(dtype) for _ in range(2))
         given = bench.given(x), bench.given(y)
         if op == "dot":
@@ -117,18 +122,18 @@ def stream_cupy(op: str, dtype: str, vectors: int) -> Check:
             assert out.array[0] == np.dot(x, y)
         else:
             s, out = np.dtype(dtype).type(3), bench.result(len(x), dtype)
-            bench.run(f"stream cupy {op} {dtype}", 2, threads, *given, s, out, np.int64(vectors))
+            bench.run(f"stream cupy {op} {dtype}", module.tiles(vectors), threads, *given, s, out, np.int64(vectors))
             np.testing.assert_array_equal(out.array, ELEMENTWISE[op](x, y, s))
 
     return check
 
 
-def atomics(target: str, dtype: str) -> Check:
+def atomics(target: str, dtype: str, additions: int = 5) -> Check:
     def check(bench: Bench, rng: np.random.Generator) -> None:
-        module, additions = module_of(f"atomics {target} {dtype}"), 5
+        module = module_of(f"atomics {target} {dtype}")
         threads = 2 * module.THREADS
         count = 1 << module.RANDOM_BITS if target == "random" else threads
-        start, values = (rng.integers(-7, 8, size).astype(dtype) for size in (count, threads))
+        start, values = rng.integers(-7, 8, count).astype(dtype), module.draw_values(rng, target, dtype, threads)
         seeds = rng.integers(0, 1 << 32, threads, np.uint32)
         counters = bench.changed(start)
         given = bench.given(values), bench.given(seeds)
@@ -152,13 +157,14 @@ def launches(kind: str) -> Check:
 
 def peak_arithmetic(dtype: str) -> Check:
     def check(bench: Bench, rng: np.random.Generator) -> None:
-        module, turns = module_of(f"peak-arith {dtype}"), 2
+        module = module_of(f"peak-arith {dtype}")
         starts, factors = module.draw(rng, module.THREADS, dtype)
-        given = (bench.given(module.to_words(array, dtype)) for array in (starts, factors))
-        answers, cycles = bench.result(module.THREADS, module.FORMATS[dtype].bits), bench.result(1, np.int64)
-        bench.run(f"peak-arith {dtype}", 1, module.THREADS, *given, np.int32(turns), answers, cycles)
-        np.testing.assert_array_equal(answers.array, module.expected_answers(starts, factors, turns, dtype))
-        assert cycles.array[0] > 0
+        given = [bench.given(module.to_words(array, dtype)) for array in (starts, factors)]
+        for turns in (0, 2):
+            answers, cycles = bench.result(module.THREADS, module.FORMATS[dtype].bits), bench.result(1, np.int64)
+            bench.run(f"peak-arith {dtype}", 1, module.THREADS, *given, np.int32(turns), answers, cycles)
+            np.testing.assert_array_equal(answers.array, module.expected_answers(starts, factors, turns, dtype))
+            assert cycles.array[0] > 0
 
     return check
 
@@ -181,14 +187,29 @@ def cache_latency(bench: Bench, rng: np.random.Generator) -> None:
     memory.array[order, 0] = np.roll(addresses, -1)
     state = bench.changed(np.array([addresses[0], 0], np.uint64))
     arguments = np.uint64(memory.address), np.uint32(lines), np.uint32(steps), state
-    bench.run("cache latency", 1, module.THREADS, *arguments)
+    counts = bench.run("cache latency", 1, module.THREADS, *arguments)
     assert state.array[0] == addresses[steps]
+    text = bench.text(named("cache latency")).splitlines()
+    loads = [i for i, line in enumerate(text, 1) if re.search(r"ld\.global\.[bu]64", line)]
+    filling, *others = (counts.lines.get(i, 0) for i in loads)
+    # Two warps read the 50 lines; then one thread reads its start and the steps.
+    assert (filling, sum(others)) == (2, 1 + steps)
+
+
+def in_turn(*checks: Check) -> Check:
+    """Return a check of one kernel with several sizes, for which it is compiled once."""
+
+    def check(bench: Bench, rng: np.random.Generator) -> None:
+        for each in checks:
+            each(bench, rng)
+
+    return check
 
 
 FAST: dict[str, Check] = {
     "reduce float32": reduce_sum("float32", 4 * 256 * 3 * 4 + 7, 3),
     "norm": norm(3, 1001),
-    "softmax": softmax(2, 4001),
+    "softmax": softmax(4, 4001),
     "optimizer": optimizer(4 * 256 * 2 + 3),
     "stream numba dot": stream_numba("dot", "float32", 4 * 2148 + 3),
     "stream cupy triad": stream_cupy("triad", "float32", 2148),
@@ -197,16 +218,16 @@ FAST: dict[str, Check] = {
 SLOW: dict[str, Check] = {
     **{f"reduce {dtype}": reduce_sum(dtype, 9000, 3) for dtype in ("float64", "int32", "int64")},
     "reduce of one": reduce_sum("float32", 1, 2),
-    **{f"norm {rows}x{width}": norm(rows, width) for rows, width in ((5, 3), (2, 1024), (1, 1))},
+    **{f"norm {rows}x{width}": norm(rows, width) for rows, width in ((5, 3), (2, 1024), (1, 1), (4, 132))},
     **{f"softmax {rows}x{width}": softmax(rows, width) for rows, width in ((3, 1), (2, 5000))},
-    "optimizer of three": optimizer(3),
+    "optimizer of few": in_turn(optimizer(1), optimizer(3), optimizer(1025)),
     **{
-        f"stream numba {op} {dtype}": stream_numba(op, dtype, 8611)
+        f"stream numba {op} {dtype}": in_turn(*(stream_numba(op, dtype, length) for length in (1, 127, 1024, 8611)))
         for op in (*ELEMENTWISE, "dot")
         for dtype in ("float32", "float64")
     },
     **{
-        f"stream cupy {op} {dtype}": stream_cupy(op, dtype, 2148)
+        f"stream cupy {op} {dtype}": in_turn(*(stream_cupy(op, dtype, vectors) for vectors in (1, 255, 2148, 4096)))
         for op in (*ELEMENTWISE, "dot")
         for dtype in ("float32", "float64")
     },
@@ -234,8 +255,20 @@ def test_further_kernels_types_and_sizes(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("place", [0, 300, 511])
+def test_a_single_fma_left_out_shows(dtype: str, place: int) -> None:
+    def without_one(name: str, text: str) -> str:
+        found = list(re.finditer(r"fma\.rn\.[^;]*;", text))[place]
+        return text[: found.start()] + text[found.end() :]
+
+    with pytest.raises(AssertionError):
+        peak_arithmetic(dtype)(Bench(edit=without_one), np.random.default_rng(1))
+
+
+@pytest.mark.slow
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("capability", [(8, 0), (10, 0)], ids=str)
+@pytest.mark.parametrize("capability", [(8, 0), (8, 9), (10, 0), (12, 0)], ids=str)
 @pytest.mark.parametrize("seed", [11, 12])
 @pytest.mark.parametrize("name", FAST | SLOW)
 def test_every_order_of_warps_and_capability(name: str, seed: int, capability: tuple[int, int]) -> None:

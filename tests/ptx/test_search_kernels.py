@@ -1,13 +1,12 @@
-"""The tree searches, executed from their PTX: N-Queens, and the work pool, whose blocks share by atomics and fences.
+"""Tree searches executed from their PTX: N-Queens, and the work pool shared by blocks with atomics and fences.
 
-The pool's blocks communicate without barriers. A fence that is missing on either side is a data race here, whatever the
-order of execution.
+The blocks of the pool communicate without barriers. A missing fence on either side is a data race in every order of
+execution.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,20 +21,31 @@ import pytest
 from accelbench.kernels.lib.gpu.numba_cuda import uint32, uint64, void
 from accelbench.kernels.treesearch.flowshop.instances import Instance
 from accelbench.kernels.treesearch.nqueens.counts import verify_search
-from accelbench.kernels.treesearch.uts.trees import Geometric, Tree
+from accelbench.kernels.treesearch.nqueens.recount import recount_task
+from accelbench.kernels.treesearch.uts.trees import Binomial, Geometric, Tree
+from tests.kernels.test_flowshop import count as count_schedules
+from tests.kernels.test_flowshop import makespan
+from tests.kernels.test_uts import count as count_nodes
 from tests.ptx.kernels import Bench, named
-from tests.ptx.machine import Buffer, PtxError
+from tests.ptx.machine import Buffer, Counts, PtxError
 from tests.ptx.sources import HOPPER, Capability, module_of, numba_ptx, ptx_of
 
 pytestmark = pytest.mark.needs("g++")
 
 ROW = uint32[::1]
+BUSHY = Geometric(3, "fixed", 4)
 
 
 def search_queens(bench: Bench, queens: int, at_least: int, blocks: int) -> bool:
     """Return whether the tuned search finds the published numbers of solutions and nodes."""
     module = module_of("nqueens tuned")
     tasks = module.cut(queens, at_least, module.LOOK_AHEAD)
+    return verify_search(tasks, *search_tasks(bench, tasks, blocks), np.random.default_rng(1)).passed
+
+
+def search_tasks(bench: Bench, tasks: Any, blocks: int) -> tuple[Any, Any]:
+    """Return the tuned search's numbers of nodes and solutions below each task."""
+    module = module_of("nqueens tuned")
     search = module.define_search(module.most_to_place(tasks))
     text = numba_ptx(search, module.SIGNATURE, bench.capability)
     inputs = module.frames_of(tasks).reshape(-1), tasks.border, module.rows_of(tasks).reshape(-1)
@@ -45,13 +55,13 @@ def search_queens(bench: Bench, queens: int, at_least: int, blocks: int) -> bool
     nodes, solutions = (bench.result(max(len(tasks), 1), np.uint32) for _ in range(2))
     results = counter.as_numba(), nodes.as_numba(), solutions.as_numba()
     launch(bench, text, blocks, module.THREADS, np.uint32(len(tasks)), *given, *results)
-    found = nodes.array[: len(tasks)], solutions.array[: len(tasks)]
-    return verify_search(tasks, *found, np.random.default_rng(1)).passed
+    return nodes.array[: len(tasks)], solutions.array[: len(tasks)]
 
 
-def launch(bench: Bench, text: str, grid: int, block: int, *arguments: Any) -> None:
-    bench.device.load(text).launch(
-        grid, block, *arguments, seed=bench.seed, resident=bench.resident, races=bench.races, limit=30_000_000
+def launch(bench: Bench, text: str, grid: int, block: int, *arguments: Any) -> Counts:
+    limit = min(bench.limit, 30_000_000)
+    return bench.device.load(text).launch(
+        grid, block, *arguments, seed=bench.seed, resident=bench.resident, races=bench.races, limit=limit
     )
 
 
@@ -85,8 +95,8 @@ class DeviceArray:
 class Dispatcher:
     """A kernel that is launched as Numba's: `kernel[grid, block, stream](*arguments)`."""
 
-    def __init__(self, bench: Bench, text: str) -> None:
-        self.bench, self.text = bench, text
+    def __init__(self, bench: Bench, name: str, text: str) -> None:
+        self.bench, self.name, self.text = bench, name, text
 
     def __getitem__(self, configuration: tuple[int, int, Any]) -> Callable[..., None]:
         return partial(self._launch, *configuration[:2])
@@ -95,7 +105,8 @@ class Dispatcher:
         passed = [
             argument.buffer.as_numba() if isinstance(argument, DeviceArray) else argument for argument in arguments
         ]
-        launch(self.bench, self.text, grid, block, *passed)
+        counts = launch(self.bench, self.text, grid, block, *passed)
+        self.bench.executed.setdefault(self.name, set()).update(counts.lines)
 
 
 @cache
@@ -112,7 +123,7 @@ def pool_on(bench: Bench, module: Any, change: Callable[[str], str] = str) -> It
     reset_text = ptx_of(named("treesearch reset"), bench.capability)
 
     def compile_search(*arguments: Any) -> Dispatcher:
-        return Dispatcher(bench, change(search_text(define, arguments, bench.capability)))
+        return Dispatcher(bench, "search", change(search_text(define, arguments, bench.capability)))
 
     stand_ins = {
         "cuda": SimpleNamespace(
@@ -121,7 +132,7 @@ def pool_on(bench: Bench, module: Any, change: Callable[[str], str] = str) -> It
         ),
         "numba_stream": lambda stream: stream,
         "define_search": compile_search,
-        "reset": Dispatcher(bench, reset_text),
+        "reset": Dispatcher(bench, "treesearch reset", reset_text),
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, stand_in in stand_ins.items():
@@ -130,43 +141,49 @@ def pool_on(bench: Bench, module: Any, change: Callable[[str], str] = str) -> It
         yield
 
 
-def count_tree(seed: int, levels: int = 4) -> Tree:
+def counted(law: Geometric | Binomial, seed: int) -> Tree:
     """Return a small tree with its counts, searched with hashlib."""
-    law = Geometric(3, "fixed", levels)
     tree = Tree("small", law, seed, 0, 0, 0)
-    nodes = leaves = deepest = 0
-    stack = [(0, b"".join(int(word).to_bytes(4, "big") for word in tree.root), tree.root_children)]
-    while stack:
-        depth, state, children = stack.pop()
-        nodes, leaves, deepest = nodes + 1, leaves + (children == 0), max(deepest, depth)
-        for name in range(children):
-            child = hashlib.sha1(state + name.to_bytes(4, "big")).digest()
-            number = int.from_bytes(child[-4:], "big") & 0x7FFFFFFF
-            stack.append((depth + 1, child, law.children(depth + 1, number) if depth + 1 < levels else 0))
-    return dataclasses.replace(tree, nodes=nodes, leaves=leaves, depth=deepest)
+    nodes, leaves, depth = count_nodes(tree)
+    return dataclasses.replace(tree, nodes=nodes, leaves=leaves, depth=depth)
 
 
-def search_tree(bench: Bench, seed: int, change: Callable[[str], str] = str) -> Any:
-    """Return the verification of a small unbalanced tree, searched by six blocks that share early."""
-    module, tree = module_of("uts sharing"), count_tree(seed)
+def search_tree(
+    bench: Bench,
+    seed: int,
+    change: Callable[[str], str] = str,
+    law: Geometric | Binomial = BUSHY,
+    *,
+    blocks: int = 6,
+    threads: int = 32,
+) -> Any:
+    """Return the verification of a small unbalanced tree, searched by blocks that share early."""
+    module, tree = module_of("uts sharing"), counted(law, seed)
     with pool_on(bench, module, change):
-        return module.verify_search(tree, module.search_of(tree, blocks=6, slots=1 << 9, threads=32, keep=1))
+        return module.verify_search(tree, module.search_of(tree, blocks=blocks, slots=1 << 9, threads=threads, keep=1))
 
 
-def order_jobs(times: Any, order: tuple[int, ...]) -> int:
-    front = [0] * len(times)
-    for job in order:
-        end = 0
-        for machine, row in enumerate(times):
-            front[machine] = end = max(end, front[machine]) + int(row[job])
-    return front[-1]
-
-
-def search_schedules(bench: Bench) -> bool:
-    """Return whether without a bound every partial schedule is visited."""
-    module = module_of("flowshop sharing 5 machines")
+def every_schedule() -> Instance:
+    """Return an instance whose optimum prunes nothing."""
     instance = Instance(0, 5, 42, optimum=10_000, nodes=5 + 20 + 60 + 120, jobs=5)
-    assert min(order_jobs(instance.times, order) for order in permutations(range(5))) < instance.optimum
+    assert shortest(instance) < instance.optimum
+    return instance
+
+
+def pruned(machines: int, jobs: int, seed: int) -> Instance:
+    """Return an instance with its optimum and the nodes that are left below it, by plain recursion."""
+    instance = Instance(0, machines, seed, 0, 0, jobs)
+    instance = dataclasses.replace(instance, optimum=shortest(instance))
+    return dataclasses.replace(instance, nodes=count_schedules(instance))
+
+
+def shortest(instance: Instance) -> int:
+    return min(makespan(instance.times, order) for order in permutations(range(instance.jobs)))
+
+
+def search_schedules(bench: Bench, instance: Instance) -> bool:
+    """Return whether three blocks visit as many partial schedules as the instance has nodes."""
+    module = module_of("flowshop sharing 5 machines")
     with pool_on(bench, module):
         search = module.search_of(instance, blocks=3, slots=256, threads=32, keep=1)
         return module.verify_search(instance, search).passed
@@ -177,13 +194,23 @@ def test_queens_by_the_tuned_search() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("queens", "at_least", "blocks"), [(4, 1, 1), (6, 2, 1), (9, 100, 3), (10, 300, 3)])
+@pytest.mark.parametrize(
+    ("queens", "at_least", "blocks"), [(1, 1, 1), (2, 1, 1), (4, 1, 1), (6, 2, 1), (9, 100, 3), (10, 300, 3)]
+)
 def test_queens_of_further_boards(queens: int, at_least: int, blocks: int) -> None:
     assert search_queens(Bench(seed=3), queens, at_least, blocks)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("queens", [5, 8])
+def test_a_task_that_needs_every_frame_has_room() -> None:
+    module = module_of("nqueens tuned")
+    tasks = module.cut(16, module.MIN_TASKS, module.LOOK_AHEAD)[[116_294]]  # one of six that do
+    nodes, solutions = search_tasks(Bench(), tasks, 1)
+    assert (nodes[0], solutions[0]) == recount_task(tasks, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("queens", [1, 5, 8])
 def test_queens_below_prefixes(queens: int) -> None:
     assert search_prefixes(Bench(seed=2), queens)
 
@@ -195,8 +222,32 @@ def test_an_unbalanced_tree_is_shared_by_blocks() -> None:
 
 
 @pytest.mark.slow
-def test_schedules_are_shared_by_blocks() -> None:
-    assert search_schedules(Bench(seed=4))
+@pytest.mark.parametrize(
+    ("law", "seed"),
+    [
+        (Geometric(2, "linear", 5), 11),
+        (Geometric(1.5, "cyclic", 2), 10),
+        (Binomial(20, 0.2, 4), 42),
+        (Binomial(0, 0.5, 1), 1),
+        (Geometric(4, "fixed", 0), 1),
+    ],
+    ids=str,
+)
+def test_trees_of_every_law(law: Geometric | Binomial, seed: int) -> None:
+    assert search_tree(Bench(seed=5), seed, law=law).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(1, 1, 7), (3, 5, 42), (5, 6, 5), (10, 5, 1)], ids=str)
+def test_partial_schedules_above_their_bound_are_pruned(size: tuple[int, int, int]) -> None:
+    instance = pruned(*size)
+    assert search_schedules(Bench(seed=4), instance)
+    assert not search_schedules(Bench(seed=4), dataclasses.replace(instance, nodes=instance.nodes + 1))
+
+
+@pytest.mark.slow
+def test_without_a_bound_every_partial_schedule_is_visited() -> None:
+    assert search_schedules(Bench(seed=4), every_schedule())
 
 
 @pytest.mark.slow
@@ -220,10 +271,10 @@ def test_the_pool_needs_each_of_its_fences(number: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("capability", [(8, 0), HOPPER, (10, 0)], ids=str)
+@pytest.mark.parametrize("capability", [(8, 0), (8, 9), HOPPER, (10, 0), (12, 0)], ids=str)
 @pytest.mark.parametrize("seed", range(40, 44))
 def test_searches_in_many_orders(seed: int, capability: Capability) -> None:
     bench = Bench(capability, seed, resident=1 + seed % 4)
     assert search_queens(bench, 8, 10, 2)
     assert search_tree(bench, seed).passed
-    assert search_schedules(bench)
+    assert search_schedules(bench, every_schedule())

@@ -1,8 +1,9 @@
-"""Simulated GPU machine: a driver that executes no kernel, and a Python environment without accelbench."""
+"""Simulated GPU machine: a driver that executes PTX on the CPU, and a Python environment without accelbench."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,15 +15,17 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.ptx.build import SOURCES, build_library
 
 HERE = Path(__file__).parent
-LIBRARIES = {"cuda.c": "libcuda.so.1", "nvml.c": "libnvidia-ml.so.1"}
 MISSING = ("__editable__", "accelbench", "tensorflow", "torch")
 """Prefixes of packages missing on the machine: accelbench itself and all frameworks except JAX."""
 CARRIED = ("annotated_types", "pydantic", "pydantic_core", "py_spy", "typing_inspection")
 """Prefixes of packages in a separate folder, as after `pip install --target`."""
 
 SUITES = [word for stage in ("first", "train", "rest") for word in ("--suite", f"{stage}={HERE / f'{stage}.toml'}")]
+SMALL = {"REHEARSAL_SMALL": "1", "REHEARSAL_RACES_IGNORED": "1"}
+"""Variables of a simulated GPU with two multiprocessors; tests.ptx finds races, at smaller sizes."""
 Rehearsed = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -55,9 +58,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     libraries, carried, programs, home = (folder / name for name in ("lib", "carried", "bin", "home"))
     for made in (libraries, carried / "bin", programs, home):
         made.mkdir(parents=True)
-    for source, library in LIBRARIES.items():
-        command = ["gcc", "-O1", "-shared", "-fPIC", "-o", libraries / library, HERE / "driver" / source, "-ldl"]
-        subprocess.run(command, check=True)
+    build_driver(libraries)
     venv.create(folder / "venv", with_pip=False)
     (installed,) = (folder / "venv").glob("lib/python3*/site-packages")
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
@@ -70,6 +71,22 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
         (libraries / name).write_text("not a library")
     (carried / "bin" / "py-spy").symlink_to(Path(sys.executable).with_name("py-spy"))
     return Machine(folder / "venv" / "bin" / "python", carried, programs, libraries, {"HOME": str(home)})
+
+
+def build_driver(folder: Path) -> None:
+    """Build the simulated driver, with the PTX interpreter, and NVML."""
+    driver, objects = HERE / "driver", folder / "objects"
+    objects.mkdir()
+    compile_c = ["gcc", "-O1", "-fPIC", "-c"]
+    subprocess.run([*compile_c, driver / "cuda.c", "-o", objects / "cuda.o"], check=True)
+    execute = [driver / "execute.cpp", "-o", objects / "execute.o"]
+    subprocess.run(["g++", "-std=c++17", *compile_c[1:], f"-I{SOURCES}", *execute], check=True)
+    interpreter = shutil.copy(build_library(), folder / "interpreter.so")  # another checkout may replace the original
+    linked = [objects / "cuda.o", objects / "execute.o", interpreter]
+    subprocess.run(["g++", "-shared", "-o", folder / "libcuda.so.1", *linked, "-ldl"], check=True)
+    subprocess.run(
+        ["gcc", "-O1", "-shared", "-fPIC", "-o", folder / "libnvidia-ml.so.1", driver / "nvml.c"], check=True
+    )
 
 
 def move_libnvvm(wheels: Path, toolkit: Path, programs: Path) -> None:
@@ -98,17 +115,18 @@ def launches(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def rehearse(machine: Machine, launches: Path) -> Rehearsed:
-    """Return a function that runs `python -m …` on the machine, in the project's root."""
+    """Return a function that runs `python -m …` or `python -c …` on the machine, in the project's root."""
 
     def run(*arguments: str | Path, **changes: str) -> subprocess.CompletedProcess[str]:
+        words = arguments if arguments[0] == "-c" else ("-m", *arguments)
         return subprocess.run(
-            [machine.python, "-m", *map(str, arguments)],
+            [machine.python, *map(str, words)],
             cwd=ROOT,
-            env=machine.environment(NULL_DRIVER_LOG=str(launches), **changes),
+            env=machine.environment(REHEARSAL_LAUNCHES=str(launches), **changes),
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=280,
+            timeout=580,
         )
 
     return run
@@ -121,5 +139,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def day(rehearse: Rehearsed, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Result of a complete `gpu-day`, with a short limit for its tests, which mostly fail without real kernels."""
-    return rehearse("accelbench", "gpu-day", "--out", folder, *SUITES, "--limit", "tests=8", "--part-size", "0.02")
+    """Result of a complete `gpu-day`, with a short limit for its tests, which are too large for an interpreter."""
+    return rehearse(
+        *("accelbench", "gpu-day", "--out", folder, *SUITES, "--limit", "tests=4", "--part-size", "0.02"), **SMALL
+    )

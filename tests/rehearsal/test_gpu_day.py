@@ -1,7 +1,7 @@
 """`accelbench gpu-day` on a simulated GPU.
 
-Command line, plan, workers, compilers, launches, telemetry, report and archive are real. The driver executes no kernel:
-verifications pass, and the records contain `UNCHECKED` as their method.
+Command line, plan, workers, compilers, telemetry, report and archive are real, and the PTX interpreter executes the
+kernels, which are verified. NVBench's times are made up. The card's name and all verifications contain `MARK`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from typing import Any
 
 import pytest
 
-from accelbench.profiling.analysis.roofline import share_of_peak_at_clock
-from accelbench.profiling.records.record import Record
 from tests.conftest import info, records
 from tests.rehearsal.conftest import SUITES, Rehearsed
-from tests.rehearsal.stand_ins.unchecked import UNCHECKED
+from tests.rehearsal.stand_ins.mark import MARK
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -38,7 +36,7 @@ def test_every_stage_runs_after_an_unfinished_one(folder: Path) -> None:
         "probe": "done",
         "tests": "out of time",
         "first": "done",
-        "train": "done",
+        "train": "all skipped",  # the installed frameworks use no GPU
         "rest": "done",
         "sanitizer": "done",
     }
@@ -50,25 +48,29 @@ def test_an_unfinished_stage_leads_to_exit_status_1(day: subprocess.CompletedPro
 
 def test_the_probe_lists_versions_programs_and_the_card(day: subprocess.CompletedProcess[str], folder: Path) -> None:
     log = (folder / "probe.log").read_text(encoding="utf-8")
-    for fact in ("CUDA_HOME", "numba-cuda ", "compute-sanitizer: ", "NVIDIA H100 80GB HBM3"):
+    for fact in ("CUDA_HOME", "numba-cuda ", "compute-sanitizer: ", f"NVIDIA H100 80GB HBM3 ({MARK})"):
         assert fact in log
         assert fact in day.stdout
 
 
 @pytest.mark.usefixtures("day")
-def test_the_first_stage_is_measured_by_workers_on_a_known_card(folder: Path) -> None:
+def test_the_first_stage_is_measured_and_verified_by_workers(folder: Path) -> None:
     measured = {
         (record["point"]["benchmark"], record["point"]["params"].get("impl")): record
         for record in records(folder / "first")
     }
     assert {record["status"] for record in measured.values()} == {"measured"}
-    assert {record["verification"]["method"] for record in measured.values()} == {UNCHECKED}
+    assert all(record["verification"]["passed"] for record in measured.values())
+    assert all(MARK in record["verification"]["method"] for record in measured.values())
+    assert measured["nqueens", "tuned"]["verification"]["found"] == "92 solutions, 293 nodes"
     ours = measured["matmul", "numba"]
     assert (ours["timing"]["timer"], ours["timing"]["batch"]) == ("nvbench", pytest.approx(0.98e-3))
-    assert ours["peak"]["value"] == 66.9e12
+    assert ours["peak"]["value"] is None, "no time of an interpreter is a share of a card's peak"
+    assert MARK in ours["peak"]["reason"]
     assert 400 <= ours["telemetry"]["gauges"]["gpu.power"]["median"] < 410
     assert ours["telemetry"]["counters"]["gpu.energy_j"] > 0
-    assert any("power limit" in flag for flag in ours["noise"])
+    assert ours["telemetry"]["throttle_reasons"] == ["power limit"]
+    assert not any("power limit" in flag for flag in ours["noise"])
     assert measured["launch", "cupy"]["timing"]["timer"] == "host"
     assert (folder / "first" / "report.html").stat().st_size > 10_000
 
@@ -98,7 +100,7 @@ def test_the_final_table_compares_our_kernels_with_the_vendors(day: subprocess.C
     ours = next(line for line in table.splitlines() if "matmul impl=numba" in line)
     assert "524.3 MFLOP/s" in ours
     assert "100 %" in ours
-    assert "of issue" in next(line for line in table.splitlines() if "nqueens" in line)
+    assert "of shared-memory rate" in next(line for line in table.splitlines() if "nqueens" in line)
 
 
 @pytest.mark.usefixtures("day")
@@ -125,19 +127,6 @@ def test_a_second_command_does_not_repeat_finished_stages(rehearse: Rehearsed, f
     assert not list(folder.glob("runs.tar.xz.part*"))
 
 
-def test_a_result_not_computed_by_a_kernel_fails_the_verification(rehearse: Rehearsed, tmp_path: Path) -> None:
-    """Only the stand-ins of the rehearsal let verifications pass, and no option of accelbench."""
-    process = rehearse(
-        *("accelbench", "run", "nqueens", "--device", "gpu", "--no-ceilings", "--out", tmp_path / "run"),
-        *("--param", "impl=tuned", "--param", "queens=8"),
-        REHEARSAL_ANSWERS="checked",
-    )
-    assert process.returncode == 1
-    (record,) = records(tmp_path / "run")
-    assert record["status"] == "failed"
-    assert record["verification"]["passed"] is False
-
-
 @pytest.fixture
 def probed(folder: Path, day: object) -> dict[str, str]:
     """Return the probe's checks by name, as "state: finding"."""
@@ -160,11 +149,10 @@ def test_numba_finds_libnvvm_in_a_toolkit_without_environment_variables(
 
 def test_the_doctor_launches_a_kernel_and_verifies_its_result(probed: dict[str, str]) -> None:
     for library in ("Numba", "CuPy"):
-        assert probed[f"{library} on the GPU"].startswith("warn: ArithmeticError")
+        assert probed[f"{library} on the GPU"].startswith("ok: ")
     for fact in ("600", "1650 MHz"):
         assert fact in probed["NVBench on the GPU"]
-    assert probed["device gpu"].startswith("missing: ")
-    assert "Numba" in probed["device gpu"]
+    assert probed["device gpu"].startswith("ok: ")
 
 
 def test_py_spy_is_found_in_a_pip_target_folder(probed: dict[str, str]) -> None:
@@ -176,11 +164,6 @@ def test_training_workloads_use_the_first_installed_framework(folder: Path) -> N
     assert training["backend"] == "jax"
 
 
-def test_the_peak_is_scaled_to_the_clock_of_the_samples(numba_product: dict[str, Any]) -> None:
-    share = share_of_peak_at_clock(Record.model_validate_json(json.dumps(numba_product)))
-    assert "at 1650 MHz" in share.of
-
-
 def test_sensors_are_read_while_nvbench_holds_the_gil(numba_product: dict[str, Any]) -> None:
     power = numba_product["telemetry"]["gauges"]["gpu.power"]
     assert power["minimum"] < power["maximum"], "only one reading"
@@ -188,9 +171,9 @@ def test_sensors_are_read_while_nvbench_holds_the_gil(numba_product: dict[str, A
 
 def test_energy_includes_all_working_cards(rehearse: Rehearsed, tmp_path: Path) -> None:
     process = rehearse(
-        *("accelbench", "run", "all-gpus-peak-arith", "--device", "gpu", "--no-ceilings", "--max-seconds", "1"),
-        *("--out", tmp_path / "run"),
-        NULL_DRIVER_CARDS="2",
+        *("accelbench", "run", "all-gpus-matmul", "--device", "gpu", "--no-ceilings", "--max-seconds", "1"),
+        *("--rounds", "1", "--param", "dtype=float32", "--param", "n=64", "--out", tmp_path / "run"),
+        REHEARSAL_CARDS="2",
     )
     assert process.returncode == 0, process.stdout + process.stderr
     (record,) = records(tmp_path / "run")

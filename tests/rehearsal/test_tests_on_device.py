@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rehearsal.conftest import Machine, Rehearsed
+from tests.rehearsal.conftest import SMALL, Machine, Rehearsed
 
 PYTEST = ("pytest", "-m", "gpu", "-q", "-p", "no:cacheprovider")
 SANITIZER = """#!/bin/sh
@@ -19,9 +19,11 @@ exec "$1" -c 'import accelbench, cupy, pydantic, tests.gpu.verify_small'
 
 @pytest.mark.slow
 def test_tests_run_without_an_installed_package(rehearse: Rehearsed) -> None:
-    process = rehearse(*PYTEST, "tests/gpu/test_timer_on_device.py")
+    quick = "timer or launches or published and not 12 and not 14 and not 16"
+    files = [f"tests/gpu/test_{name}_on_device.py" for name in ("timer", "kernels")]
+    process = rehearse(*PYTEST, *files, "-k", quick, **SMALL)
     assert process.returncode == 0, process.stdout + process.stderr
-    assert "3 passed" in process.stdout
+    assert "11 passed" in process.stdout
 
 
 @pytest.fixture

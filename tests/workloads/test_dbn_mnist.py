@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,7 +21,7 @@ from accelbench.workloads.data import Digits, load_mnist
 from accelbench.workloads.dbn_mnist import check, dbn_mnist, parameters
 from accelbench.workloads.training.keras_model import use_backend
 from accelbench.workloads.training.rbm import rbm
-from tests.conftest import ROOT
+from tests.fixtures import warm
 from tests.requirements import BACKENDS
 
 pytestmark = pytest.mark.slow
@@ -108,15 +103,16 @@ def test_a_step_of_contrastive_divergence_agrees_with_enumeration(k: int) -> Non
 # --- Equality of backends: each unit with a probability above one half is on, so that nothing is random. ---
 
 SAME_EVERYWHERE = """
-import json, sys
+import json, os
 from dataclasses import replace
 from accelbench.profiling.records.point import Point
 from accelbench.workloads import data, dbn_mnist
 from accelbench.workloads.data import load_mnist
 from accelbench.workloads.training.keras_model import use_backend
+backend = os.environ["KERAS_BACKEND"]
 params = {"layers": 2, "units": 64, "k": 2, "batch": 20, "pretraining_epochs": 2, "epochs": 2}
-params["jit_compile"] = "off" if sys.argv[1] == "tensorflow" else "auto"  # "off" compares two compilers
-point = Point("dbn-mnist", "cpu", params, sys.argv[1], seed=3)
+params["jit_compile"] = "off" if backend == "tensorflow" else "auto"  # "off" compares two compilers
+point = Point("dbn-mnist", "cpu", params, backend, seed=3)
 use_backend(point)
 import keras
 keras.random.uniform = lambda shape, **_: keras.ops.full(shape, 0.5)
@@ -135,7 +131,7 @@ history = task.fit([seen])
 x = few.x_test.reshape(-1, 784).astype("float32") / 255
 energies = keras.ops.convert_to_numpy(task.model.free_energy(x, task.model(x)))
 flops = task.work.flops
-if sys.argv[1] == "torch":
+if backend == "torch":
     from torch.utils.flop_counter import FlopCounterMode
     with FlopCounterMode(display=False) as counter:
         task.model.train_on_batch(x[:20])
@@ -144,28 +140,15 @@ print(json.dumps(history | {"losses": losses, "energies": energies.tolist(), "fl
 """
 
 
-@cache
-def results(backend: str, home: Path) -> dict[str, list[float]]:
-    process = subprocess.run(
-        [sys.executable, "-c", SAME_EVERYWHERE, backend],
-        cwd=ROOT,
-        env=os.environ | {"ACCELBENCH_DATA": str(home)},
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode == 0, process.stderr[-3000:]
-    found: dict[str, list[float]] = json.loads(process.stdout.splitlines()[-1])
-    return found
-
-
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("data")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[float]]]:
+    """Return the losses, energies and operations of each backend."""
+    return warm.run_on_all(SAME_EVERYWHERE, ACCELBENCH_DATA=str(tmp_path_factory.mktemp("data")))
 
 
 @pytest.mark.parametrize("backend", BACKENDS[1:])
-def test_backends_agree_in_results_and_operations(home: Path, backend: str) -> None:
-    reference, other = results("tensorflow", home), results(backend, home)
+def test_backends_agree_in_results_and_operations(results: dict[str, dict[str, list[float]]], backend: str) -> None:
+    reference, other = results["tensorflow"], results[backend]
     assert len(reference["losses"]) == 8
     assert len(set(reference["losses"])) == 8
     # A unit with a probability near one half may differ by rounding, and so may the energy of its image.

@@ -127,6 +127,27 @@ def test_a_truncated_record_file_is_named(records: Path) -> None:
         load_imagenet(16, 1, records)
 
 
+@pytest.mark.needs("tensorflow")
+def test_a_record_file_without_examples_is_named(records: Path) -> None:
+    (records / "validation-00000-of-00001").write_bytes(b"")
+    with pytest.raises(DataError, match=r"validation-\*"):
+        load_imagenet(32, seed=1, path=records)
+
+
+@pytest.mark.needs("tensorflow")
+def test_a_record_without_an_image_is_named(records: Path) -> None:
+    import tensorflow as tf
+
+    with tf.io.TFRecordWriter(str(records / "train-00000-of-00001")) as writer:
+        label = tf.train.Feature(int64_list=tf.train.Int64List(value=[7]))
+        features = tf.train.Features(feature={"image/class/label": label})
+        writer.write(tf.train.Example(features=features).SerializeToString())
+    images = load_imagenet(32, seed=1, path=records)
+    assert images is not None
+    with pytest.raises(DataError, match=rf"byte 12 of {records}/train-00000-of-00001: .*'image/encoded'"):
+        images.train[0]
+
+
 def test_an_unreadable_image_is_named(folder: Path) -> None:
     file = folder / "train" / "blue" / "3.jpg"
     file.write_bytes(file.read_bytes()[:200])

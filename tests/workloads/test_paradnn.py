@@ -157,7 +157,7 @@ def test_the_papers_deepest_layers_pass_by_their_loss() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "params", "figure"),
+    ("name", "params", "size"),
     [
         ("paradnn-fc", {"layers": 128, "nodes": 8192}, "95.6 GiB"),
         ("paradnn-cnn", {"image": 300, "batch": 4096, "filters": 64}, "41.3 GiB"),
@@ -166,10 +166,10 @@ def test_the_papers_deepest_layers_pass_by_their_loss() -> None:
     ids=NAMES,
 )
 def test_a_network_that_does_not_fit_in_memory_is_skipped_with_sizes(
-    name: str, params: dict[str, int], figure: str, monkeypatch: pytest.MonkeyPatch
+    name: str, params: dict[str, int], size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: 24 << 30)
-    with pytest.raises(Skip, match=f"{re.escape(figure)}.*24 GiB.*12 GiB"):
+    with pytest.raises(Skip, match=f"{re.escape(size)}.*24 GiB.*12 GiB"):
         prepare(name, **params)
 
 

@@ -12,8 +12,20 @@ from pathlib import Path
 CACHE_VARIABLE = "ACCELBENCH_DATA"
 
 
+NOT_DATA = {
+    *("#recycle", "$RECYCLE.BIN", "@eaDir", "System Volume Information", "Thumbs.db"),
+    *("__MACOSX", "__pycache__", "desktop.ini", "lost+found"),
+}
+"""Files and folders that operating systems, file servers and Python add to folders."""
+
+
 class DataError(Exception):
     """A data set is not available; the message is one line with the remedy."""
+
+
+def is_data(name: str) -> bool:
+    """Return whether a file or folder of this name belongs to the data; hidden ones do not."""
+    return not name.startswith(".") and name not in NOT_DATA
 
 
 def cache_directory() -> Path:

@@ -116,15 +116,17 @@ def _make_folder(folder: Path) -> None:
 
 @contextmanager
 def _locked(source: Source, progress: Progress) -> Iterator[None]:
-    from filelock import FileLock, Timeout
+    from filelock import Timeout
 
-    # Writable by all, so that in a shared folder each user can lock a set that another has fetched.
-    lock = FileLock(cache_directory() / f".{source.name}.lock", mode=0o666)
+    from accelbench.profiling.locks import acquire
+
+    path = cache_directory() / f".{source.name}.lock"
     try:
-        lock.acquire(blocking=False)
+        # Writable by all, so that in a shared folder each user can lock a set that another has fetched.
+        lock = acquire(path, mode=0o666)
     except Timeout:
         progress(f"waiting for another process to fetch {source.name}", 0, None)
-        lock.acquire()
+        lock = acquire(path, mode=0o666, blocking=True)
     try:
         yield
     finally:

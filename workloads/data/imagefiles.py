@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accelbench.workloads.data.cache import DataError, cache_directory
+from accelbench.workloads.data.cache import DataError, cache_directory, is_data
 
 SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
@@ -54,6 +54,8 @@ def image_folder(path: Path | None = None) -> ImageFolder | RecordFiles | None:
     records = tuple(path / name for name in names if name.startswith("train-"))
     if records:
         held_out = tuple(path / name for name in names if name.startswith("validation-"))
+        if not held_out:
+            raise DataError(f"{path} has train-* records but no validation-* records, on which the quality is measured")
         return RecordFiles(
             source=f"{len(records):,} TFRecord files of the folder {path.name}", train=records, held_out=held_out
         )
@@ -92,12 +94,10 @@ def listed(by_class: dict[str, list[Path]], classes: tuple[str, ...]) -> tuple[t
 def images_by_class(folder: Path) -> dict[str, list[Path]]:
     """Return each class's images in alphabetical order; `DataError` for fewer than two classes with images.
 
-    Other file types, and hidden files and folders, are ignored.
+    Other file types, hidden files, and files and folders added by operating systems are ignored.
     """
     try:
-        classes = sorted(
-            entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")
-        )
+        classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and is_data(entry.name))
         found = {name: _images(folder / name) for name in classes}
         stray = _images(folder)
     except OSError as error:
@@ -117,7 +117,7 @@ def _images(folder: Path) -> list[Path]:
     return sorted(
         Path(entry.path)
         for entry in os.scandir(folder)
-        if not entry.name.startswith(".") and os.path.splitext(entry.name)[1].lower() in SUFFIXES and entry.is_file()
+        if is_data(entry.name) and os.path.splitext(entry.name)[1].lower() in SUFFIXES and entry.is_file()
     )
 
 

@@ -49,8 +49,10 @@ class Images:
             image, label = self._read(where)
             pixels = self._centre(image) if self.seed is None else self._crop(image, index)
         # Pillow raises different exceptions for broken files: SyntaxError for PNG, ValueError, and OSError.
-        except (OSError, SyntaxError, ValueError, KeyError) as error:
-            raise DataError(f"cannot read the image {where}: {error}: remove or replace it") from error
+        except (OSError, SyntaxError, ValueError) as error:
+            raise DataError(f"cannot read the image {_place(where)}: {error}: remove or replace it") from error
+        except KeyError as key:
+            raise DataError(f"cannot read the image {_place(where)}: it has no value of {key}") from key
         found = label if self.labels is None else int(self.labels[index])
         return pixels, np.eye(1, self.classes, found, dtype=np.float32)[0]
 
@@ -90,6 +92,14 @@ class Images:
         return np.asarray(image.convert("RGB").resize((self.size, self.size), Image.Resampling.BILINEAR, box))
 
 
+def _place(where: Any) -> str:
+    """Return the place of an image as text."""
+    if isinstance(where, Path):
+        return str(where)
+    file, offset, _ = where
+    return f"in the record at byte {offset:,} of {file}"
+
+
 @dataclass(frozen=True)
 class ImageNet:
     """A user's training and held-out images."""
@@ -119,6 +129,9 @@ def load_imagenet(size: int, seed: int, path: Path | None = None) -> ImageNet | 
         train, held_out = (
             [record for file in files for record in record_places(file)] for files in (found.train, found.held_out)
         )
+        for part, places in (("train-*", train), ("validation-*", held_out)):
+            if not places:
+                raise DataError(f"the {part} records of {found.source} have no examples")
         return ImageNet(
             found.source,
             IMAGENET_CLASSES,

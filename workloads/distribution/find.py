@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 
 from accelbench.profiling import modules_of
-from accelbench.profiling.benchmark import Only, Skip, Values, in_words
+from accelbench.profiling.benchmark import Only, Skip, Values, rule_text
 from accelbench.profiling.devices import kinds
 from accelbench.profiling.ranks.world import world
 from accelbench.profiling.records.point import Point, Scalar
@@ -62,12 +62,12 @@ def strategy_of(point: Point) -> Strategy:
     chosen = point.params.get("strategy", AUTO)
     if chosen != AUTO:
         if not _exists(chosen, point):
-            raise Skip(in_words("strategy", chosen, RULES[chosen]))
+            raise Skip(rule_text("strategy", chosen, RULES[chosen]))
         return STRATEGIES[str(chosen)](point)
     own = [name for name, each in STRATEGIES.items() if each.automatic and point.backend in each.backends]
     possible = [name for name in own if _exists(name, point)]
     if not possible:
-        known = "; ".join(in_words("strategy", name, RULES[name]) for name in own)
+        known = "; ".join(rule_text("strategy", name, RULES[name]) for name in own)
         raise Skip(f"{point.backend} has no strategy for this number of devices and processes: {known}")
     return STRATEGIES[min(possible, key=_cases)](point)
 

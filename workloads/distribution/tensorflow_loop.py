@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from accelbench.profiling.ranks.world import DOING
+from accelbench.profiling.ranks.world import PROGRESS
 from accelbench.workloads.data.pipeline import Feed
 from accelbench.workloads.distribution.strategy import Strategy
 
@@ -67,9 +67,9 @@ def train(
         calls.on_epoch_begin(epoch)
         for number in range(batches.steps):
             calls.on_train_batch_begin(number)
-            DOING.at("input")
+            PROGRESS.at("input")
             batch = next(iterator)
-            DOING.at("step")
+            PROGRESS.at("step")
             logs = step(batch)
             calls.on_train_batch_end(number, logs)
         logs = after_epoch(logs)

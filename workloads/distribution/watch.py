@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from accelbench.profiling.ranks.world import DOING
+from accelbench.profiling.ranks.world import PROGRESS
 from accelbench.workloads.data.pipeline import Feed
 
 
@@ -20,9 +20,9 @@ def watched(batches: Feed) -> Feed:
 
 def _watch(batches: Iterator[Any]) -> Iterator[Any]:
     while True:
-        DOING.at("input")
+        PROGRESS.at("input")
         batch = next(batches, None)
         if batch is None:
             return
-        DOING.at("step")
+        PROGRESS.at("step")
         yield batch

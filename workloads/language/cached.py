@@ -131,6 +131,19 @@ def compiled(model: Any, phase: Phase) -> Phase:
     return lambda tokens, cache: run([variable.value for variable in model.variables], tokens, cache)
 
 
+def without_cache(model: Any) -> Callable[[Any], Any]:
+    """Compile the model without a cache as a phase is compiled: a function from tokens (batch, length) to all scores.
+
+    Without XLA, TensorFlow sums half-precision attention in half precision on CPUs without such instructions.
+    """
+
+    def score(tokens: Any, cache: Cache) -> GenerationStep:
+        return GenerationStep(tokens, model(tokens), cache)
+
+    run = compiled(model, score)
+    return lambda tokens: run(tokens, []).scores
+
+
 def update_cache(cache: Any, new: Any, begin: Any) -> Any:
     """Write new keys or values into the cache from token `begin` on; the old cache becomes invalid."""
     if keras.backend.backend() == "torch":

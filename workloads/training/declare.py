@@ -70,7 +70,7 @@ def training(
             limits={**(limits or {}), **(find.LIMITS if distributed else {})},
             optional={**(optional or {}), **(distribution.AXES if distributed else {}), **given.AXES},
             only={**(find.only(sharded) if distributed else {}), **given.ONLY},
-            figure="items",
+            metric="items",
             bound="arithmetic",
             dtype=arithmetic,
             layout={**(LAYOUT if distributed else {}), **({"input_workers": WORKERS} if WORKERS in axes else {})},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -48,7 +49,7 @@ def use_backend(point: Point) -> Strategy:
     found = _default_device(backend)
     if found != point.device:
         raise Skip(f"{backend} uses the device {found}: this build or this process has no {point.device}")
-    keras.utils.set_random_seed(point.seed)
+    _set_seeds(point.seed)
     _draw_weights_alike(point.seed)
     precision = str(point.params.get("precision", "float32"))
     keras.config.set_dtype_policy(precision)
@@ -90,6 +91,18 @@ def _draw_weights_alike(seed: int) -> None:
 
     own = {"normal": normal, "uniform": uniform, "truncated_normal": truncated_normal}
     random_initializers.random = SimpleNamespace(**vars(random_initializers.random) | own)
+
+
+def _set_seeds(seed: int) -> None:
+    """Set the seeds of Python, NumPy and imported frameworks. Keras would import TensorFlow, which takes seconds."""
+    import keras
+    from keras.src.utils.module_utils import tensorflow
+
+    available = tensorflow._available
+    if "tensorflow" not in sys.modules:
+        tensorflow._available = False
+    keras.utils.set_random_seed(seed)
+    tensorflow._available = available
 
 
 def _hide_gpus() -> None:

@@ -50,7 +50,7 @@ class Pets:
         file = self.folder / "annotations" / "trimaps" / f"{name}.png"
         mask = _read_trimap(file, self.size) != GROUND
         if not mask.any():
-            raise DataError(f"{file} marks no animal")
+            raise DataError(f"{file} contains no pixel of an animal")
         return Scene(colours, bounds(mask)[None], kind, mask[None].astype(np.uint8))
 
 

@@ -1,4 +1,4 @@
-"""The sections of the report in the order of the page and of the terminal, and those that are a template alone."""
+"""Sections of the report in the order of the page and the terminal; sections that are only a template."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from accelbench.report.study import Study
 def _study_drawings(studies: Sequence[Study], joined: Joined) -> Mapping[str, Any]:
     from accelbench.report.study_plot import draw_studies
 
-    return {"these_runs": "this run" if joined.alone else "these runs", "drawn": draw_studies(studies)}
+    return {"these_runs": "this run" if joined.single else "these runs", "drawn": draw_studies(studies)}
 
 
 def _quoted(word: str) -> str:
-    """Return the word for a POSIX shell, which is left to find the home folder."""
+    """Return the word quoted for a POSIX shell, with a leading `~/` unquoted."""
     home, found, rest = word.partition("~/")
     return f"~/{shlex.quote(rest)}" if found and not home and rest else shlex.quote(word)
 
@@ -72,9 +72,9 @@ POINTS = (
     METHOD,
 )
 PAGE = (*FIRST, *OVERVIEW, *OF_STUDY, *POINTS)
-"""The sections of the page in their order."""
+"""Sections of the page, in order."""
 PAGE_OF_STUDY = (*FIRST, *OF_STUDY, *OVERVIEW, *POINTS)
-"""The order where a study's suite was measured: what it was measured for comes first."""
+"""Sections of the page for the suite of a study, in order."""
 TERMINAL = (
     the_runs.section,
     what_differs.section,
@@ -91,4 +91,4 @@ TERMINAL = (
     strategies_compared.section,
     scaling_of_trainings.section,
 )
-"""The sections of the terminal in their order: the answers stand last, above the prompt."""
+"""Sections of the terminal, in order; the summary is near the end, so that it is visible above the prompt."""

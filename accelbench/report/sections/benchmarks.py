@@ -1,4 +1,4 @@
-"""The benchmarks: every measured figure with its interval and shares, and in the page its drawings and its profile."""
+"""Section of the benchmarks: every result with its interval and shares; on the page also plots and profiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from accelbench.export.terminal import new_table
 from accelbench.output.console import PlainConsole
-from accelbench.output.format import UNKNOWN, bound, quality_in_short, share, told_metrics
+from accelbench.output.format import UNKNOWN, bound, metric_texts, quality_in_short, share
 from accelbench.report.bottleneck_text import bottleneck_in_short, bottleneck_line, bottleneck_text, shares_text
 from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Group, Row, each_at_most, shell_command, trained_on
@@ -28,36 +28,37 @@ if TYPE_CHECKING:
     from accelbench.profiling.records.record import Record
     from accelbench.report.profile import ProfiledRow
 
-WIDTH = 100
+WIDTH = 140
+"""Maximum width of the table in characters."""
 ROWS_IN_TERMINAL = 400
-"""The rows that the terminal shows, of each benchmark as many as the others leave."""
+"""Maximum number of rows on the terminal, distributed over the benchmarks."""
 SAMPLES_DRAWN, CURVES_DRAWN = 40, 24
-"""The rows of a benchmark whose samples are drawn, and the trainings whose curves are: the page stays small."""
+"""Maximum numbers of rows of a benchmark with plots of samples and of training curves, which limit the page's size."""
 CURVES_OPEN = 2
-"""The most trainings whose curves are unfolded."""
-ONE_ONLY = "an interval does not hold what changes from process to process, --rounds 5 measures that too"
+"""Maximum number of training curves that are not collapsed."""
+ONE_ONLY = "the interval does not include the spread between processes (use --rounds 5)"
 ROOMY, ENOUGH = 92, 72
-"""The least columns of a terminal for a column of flags, which else stand under the point's name, and for intervals."""
+"""Minimum terminal widths for a column of flags (otherwise below the point's name), and for a column of intervals."""
 
 
 @dataclass(frozen=True)
 class Article:
-    """A benchmark's part of the page: its rows and its drawings, of which very large runs show a part."""
+    """Part of the page of one benchmark."""
 
     group: Group
     slug: str
     rows: tuple[Row, ...]
-    """The rows that the page shows."""
+    """Rows shown on the page."""
     sweep: Markup | None
-    """The figure against the size that the points sweep, where they do."""
+    """Plot of the results against a swept size; None without a size axis."""
     samples: Markup
     samples_of: int
-    """The number of rows whose samples are drawn."""
+    """Number of rows with drawn samples."""
     curves: tuple[tuple[Row, Markup], ...]
     profiles: tuple[ProfiledRow, ...]
-    """The profiles of the rows that were profiled."""
+    """Profiles of the profiled rows."""
     notes: tuple[str, ...]
-    """The reasons why a share is unknown."""
+    """Reasons why a share is unknown."""
 
 
 def _content(groups: Sequence[Group], run: Run) -> Mapping[str, Any]:
@@ -67,20 +68,20 @@ def _content(groups: Sequence[Group], run: Run) -> Mapping[str, Any]:
         "command": lambda record: shell_command(record, run.info.settings),
         "metrics_by_kind": metrics_by_kind,
         "shares_text": shares_text,
-        "told_metrics": told_metrics,
+        "metric_texts": metric_texts,
         "trained_on": trained_on,
         "bottleneck_text": bottleneck_text,
     }
 
 
 def metrics_by_kind(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return every metric of a training in words, parted into those of its quality, of its time, and of its model."""
-    told: dict[str, list[tuple[str, str]]] = {"Quality": [], "Time": [], "Model": []}
+    """Return every metric of a training workload as text, grouped into quality, time and model."""
+    kinds: dict[str, list[tuple[str, str]]] = {"Quality": [], "Time": [], "Model": []}
     qualities = {quality.name for quality in record.qualities}
-    for name, words in told_metrics(record).items():
+    for name, words in metric_texts(record).items():
         kind = "Quality" if name in qualities else "Time" if record.metrics[name].unit == "s" else "Model"
-        told[kind].append((name, words))
-    return [(kind, facts) for kind, facts in told.items() if facts]
+        kinds[kind].append((name, words))
+    return [(kind, facts) for kind, facts in kinds.items() if facts]
 
 
 def _article(group: Group, slug: str, run: Run) -> Article:
@@ -122,7 +123,7 @@ def _sweep(group: Group, run: Run, name: str) -> Markup | None:
 
 
 def _uncertainty(row: Row) -> float:
-    """Return the relative width of the interval of a row's figure, by which the rows to look at are chosen."""
+    """Return the relative width of the interval of a row's result."""
     execution = row.record.timing.execution if row.record.timing else None
     return (execution.high - execution.low) / execution.seconds if execution else 0.0
 
@@ -148,12 +149,12 @@ def _table(groups: Sequence[Group], width: int, everything: bool) -> Table:
     table = new_table("benchmark and point")
     table.columns[0].ratio = 1
     columns = _columns([row for group in groups for row in group.rows], width)
-    noisy = any(row.disturbed for group in groups for row in group.rows)
+    noisy = any(row.noisy for group in groups for row in group.rows)
     for column in columns:
         if column == "flags":
-            table.add_column(column, max_width=9)
+            table.add_column(column, max_width=9 + max(0, width - ROOMY))
         else:
-            marked = f" ({NOISY_MARK} noisy)" if noisy and column == "figure" else ""
+            marked = f" ({NOISY_MARK} noisy)" if noisy and column == "result" else ""
             table.add_column(column + marked, justify="right", no_wrap=True)
     most = each_at_most((len(group.rows) for group in groups), ROWS_IN_TERMINAL)
     for group in groups:
@@ -173,20 +174,20 @@ def _table(groups: Sequence[Group], width: int, everything: bool) -> Table:
 
 
 def _columns(rows: Sequence[Row], width: int) -> list[str]:
-    """Return the columns that say something here: a share that no row knows has its reason under the table instead."""
-    says = {
-        "figure": True,
+    """Return the columns of the table for a terminal of that width; columns without any known value are omitted."""
+    shown = {
+        "result": True,
         "interval": width >= ENOUGH,
         "of peak": any(row.of_peak.value is not None for row in rows),
         "of ceiling": any(row.of_ceiling.value is not None for row in rows),
         "flags": width >= ROOMY and any(_words(row) for row in rows),
     }
-    return [column for column, something in says.items() if something]
+    return [column for column, is_shown in shown.items() if is_shown]
 
 
 def _cell(row: Row, column: str) -> Text:
-    if column == "figure":
-        return Text(NOISY_MARK * bool(row.disturbed) + row.reading.figure)
+    if column == "result":
+        return Text(NOISY_MARK * row.noisy + row.reading.quantity)
     if column == "interval":
         return Text(row.reading.interval, style="dim")
     if column == "flags":
@@ -195,19 +196,19 @@ def _cell(row: Row, column: str) -> Text:
 
 
 def _below(row: Row, with_flags: bool, everything: bool) -> Iterator[tuple[str, str]]:
-    """Yield what there is to say of the row besides its figure, in a line unless everything is wanted."""
+    """Yield the lines below the row's name with their styles; `everything` adds all metrics."""
     yield from _details(row, everything)
     if with_flags and (words := _words(row)):
         yield words, "yellow"
 
 
 def _words(row: Row) -> str:
-    """Return the row's flags that no mark at its figure stands for."""
+    """Return the row's flags except `noisy`, which the result's mark stands for."""
     return ", ".join(flag.word for flag in row.flags if flag.word != NOISY)
 
 
 def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
-    """Yield what a training learnt and is bound by, what a time is made of, each card's rate; each with its style."""
+    """Yield quality, data, metrics and bottleneck of the row as lines with their styles."""
     record = row.record
     short = row.training and not everything
     if short:
@@ -215,16 +216,18 @@ def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
     elif record.data:
         yield trained_on(record.data), "dim"
     if not short and (row.training or record.figure == "time" or record.layout.devices > 1):
-        for key, words in told_metrics(record).items():
+        for key, words in metric_texts(record).items():
             yield f"{key} {words}", "dim"
     if row.counts_differ:
         yield row.counts_differ, "yellow"
+    if row.few_clean:
+        yield row.few_clean, "dim"
     if record.profile and not short:
         yield bottleneck_line(record.profile), "cyan"
 
 
 def in_short(row: Row) -> str:
-    """Return a training in a line: `accuracy 0.951 (0.941–0.961) · device-bound 77 %`; synthetic data are named."""
+    """Return quality, bottleneck and a note on synthetic data: `accuracy 0.951 (0.941–0.961) · device-bound 77 %`."""
     record = row.record
     words = [
         f"{quality.name.removeprefix('test_').replace('_', ' ')} {quality_in_short(record, quality)}"
@@ -233,15 +236,15 @@ def in_short(row: Row) -> str:
     ]
     words += [bottleneck_in_short(record.profile)] if record.profile else []
     words += ["synthetic data"] if record.data and record.data.synthetic else []
-    return " · ".join(words) or "no quality is known of it"
+    return " · ".join(words) or "no quality metric"
 
 
 def _print_bounds(groups: Sequence[Group], console: Console, everything: bool) -> None:
-    """Print what the percentages are percentages of, and why some are unknown; of a peak only where one is known."""
+    """Print the peaks and ceilings that the percentages refer to, and the reasons for unknown shares."""
     rows = [row for group in groups if group.bounded for row in group.rows]
     for name, meaning, shares in (
-        ("peak", "the vendor's figure", [row.of_peak for row in rows]),
-        ("ceiling", "the best that was measured", [row.of_ceiling for row in rows]),
+        ("peak", "by the vendor", [row.of_peak for row in rows]),
+        ("ceiling", "highest measured rate", [row.of_ceiling for row in rows]),
     ):
         bounds = dict.fromkeys(f"{share.of} {bound(share)}" for share in shares if share.value is not None)
         noisy = dict.fromkeys(share.of for share in shares if share.noisy)
@@ -251,21 +254,21 @@ def _print_bounds(groups: Sequence[Group], console: Console, everything: bool) -
         if bounds:
             console.print(Text(f"{name}, {meaning}: {'; '.join(bounds)}", style="dim"))
         if noisy:
-            console.print(Text(f"{name} {UNKNOWN}: its measurement is noisy ({', '.join(noisy)})", style="dim"))
+            console.print(Text(f"{name} {UNKNOWN}: noisy reference ({', '.join(noisy)})", style="dim"))
         for reason in reasons:
             console.print(Text(f"{name} {UNKNOWN}: {reason}", style="dim"))
 
 
 def _processes(run: Run) -> str:
-    """Return over how many processes each figure is the median, and which rest on one; empty where none was timed."""
+    """Return a note on the numbers of repetitions; empty if nothing was timed."""
     counted = [(row.record.point.benchmark, len(row.record.rounds) or 1) for row in run.rows]
-    alone = list(dict.fromkeys(name for name, count in counted if count == 1))
+    single = list(dict.fromkeys(name for name, count in counted if count == 1))
     several = sorted({count for _, count in counted if count > 1})
     if not several:
-        return f"within one process only: {ONE_ONLY}" if alone else ""
-    counts = f"{several[0]}" if len(several) == 1 else f"{several[0]} to {several[-1]}"
-    line = f"each figure is the median over {counts} rounds, each a fresh process, and its interval is between them"
-    return f"{line}; within one process only: {', '.join(alone)}" if alone else line
+        return f"single process per result: {ONE_ONLY}" if single else ""
+    counts = f"{several[0]}" if len(several) == 1 else f"{several[0]}–{several[-1]}"
+    line = f"results and intervals are over {counts} repetitions, each in a new process"
+    return f"{line}; single process: {', '.join(single)}" if single else line
 
 
 section = Section(

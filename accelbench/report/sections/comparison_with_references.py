@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from accelbench.output.format import read, read_figure
+from accelbench.output.format import read, read_result
 from accelbench.references.comparison import ReferenceComparison
 from accelbench.report.section import InPage, Run, Section
 
@@ -35,19 +35,20 @@ def _compare(run: Run) -> ReferenceComparisons | None:
 
 
 def _print(found: ReferenceComparisons, console: Console) -> None:
-    console.print(Text("Is it normal?", style="bold"))
+    console.print(Text("Comparison with references", style="bold"))
     lines = [_line(each) for each in found.comparisons[:SHOWN]] or [Text(found.without, style="dim")]
     if len(found.comparisons) > SHOWN:
-        lines.append(Text(f"and {len(found.comparisons) - SHOWN} more, in the report", style="dim"))
+        lines.append(Text(f"{len(found.comparisons) - SHOWN} more in the report", style="dim"))
     for line in lines:
         console.print(Padding(line, (0, 0, 0, 2)))
     console.print()
 
 
 def _line(comparison: ReferenceComparison) -> Text:
-    point, reading = comparison.record.point, read_figure(comparison.record)
-    figure = f"{point.benchmark} {point.details}".strip() + f", {reading.figure if reading else ''}: "
-    return Text.assemble(figure, (comparison.sentence, "" if comparison.normal else "yellow"))
+    point, reading = comparison.record.point, read_result(comparison.record)
+    metric = f"{point.benchmark} {point.details}".strip() + f", {reading.quantity if reading else ''}: "
+    note = f"; {comparison.note}" if comparison.note else ""
+    return Text.assemble(metric, (comparison.sentence, "" if comparison.normal else "yellow"), note)
 
 
 section = Section(
@@ -55,8 +56,8 @@ section = Section(
     page=InPage(
         "comparison_with_references.html",
         "normal",
-        "Is it normal?",
-        lambda found, run: {"read": read, "read_figure": read_figure},
+        "References",
+        lambda found, run: {"read": read, "read_result": read_result},
     ),
     terminal=_print,
 )

@@ -1,4 +1,4 @@
-"""The points that failed or were skipped: why, and in the page how to try them again."""
+"""Section of failed and skipped points: reasons, and on the page the commands that repeat them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from accelbench.report.section import InPage, Run, Section
 
 STYLES = {"failed": "bold red", "skipped": "yellow"}
 TAIL_LINES, TAIL_SHOWN = 40, 3
-"""The last lines of a failed point's output that the page shows, and that the terminal shows."""
+"""Numbers of last lines of a failed point's output shown on the page and on the terminal."""
 SHOWN, SHOWN_IN_TERMINAL = 500, 100
-"""The points that the page shows, and that the terminal shows."""
+"""Maximum numbers of points on the page and on the terminal."""
 
 
 def _not_measured(run: Run) -> Sequence[Record]:
@@ -24,7 +24,7 @@ def _not_measured(run: Run) -> Sequence[Record]:
 
 
 def _more(run: Run, shown: int) -> int:
-    """Return how many points that were not measured are not among the first so many."""
+    """Return the number of failed and skipped points beyond the first `shown`."""
     return run.counts.failed + run.counts.skipped - shown
 
 
@@ -40,13 +40,13 @@ def _content(run: Run, _: Run) -> Mapping[str, Any]:
 def _print(run: Run, console: Console) -> None:
     for record in _not_measured(run)[:SHOWN_IN_TERMINAL]:
         name = f"{record.point.benchmark} {record.point.device} {point_text(record)}".strip()
-        reason = record.reason or "no reason was recorded"
+        reason = record.reason or "no reason recorded"
         console.print(Text.assemble((record.status, STYLES[record.status]), f" {name}: {reason}"), soft_wrap=True)
         if record.status == "failed":
             for line in record.output_tail[-TAIL_SHOWN:]:
                 console.print(Text(f"    {line}", style="dim"), no_wrap=True, overflow="ellipsis")
     if (more := _more(run, SHOWN_IN_TERMINAL)) > 0:
-        console.print(Text(f"and {more:,} more, in records.csv", style="dim"))
+        console.print(Text(f"{more:,} more in records.csv", style="dim"))
 
 
 section = Section(

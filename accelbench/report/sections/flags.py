@@ -1,4 +1,4 @@
-"""The flags: figures that something disturbed, or that rest on less than they should, grouped by cause."""
+"""Section of the flags: noisy results and results with other caveats, grouped by cause."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from accelbench.report.samples_plot import time_course
 from accelbench.report.section import InPage, Run, Section
 
 CAUSES_SHOWN = 2
-"""The causes of one flag that the terminal shows; the page has them all."""
+"""Maximum number of causes per flag on the terminal; the page has all."""
 FLAGGED_SHOWN, COURSES_DRAWN = 500, 24
-"""The points of one cause that the page shows, and the time courses that it draws: it stays small."""
+"""Maximum numbers of points per cause and of time courses on the page."""
 FEW = 3
-"""The most causes whose points are unfolded."""
+"""Maximum number of causes that are not collapsed."""
 
 
 def _print(found: Sequence[FlagCause], console: Console) -> None:
-    """Print the causes of each flag; those of noise are in the answer to whether the figures can be believed."""
+    """Print the causes of each flag except `noisy`; causes of noise are in the summary (`accelbench.report.answer`)."""
     for word, of_word in groupby((cause for cause in found if cause.word != NOISY), key=lambda cause: cause.word):
         shown = list(of_word)
         for cause in shown[:CAUSES_SHOWN]:
@@ -31,7 +31,7 @@ def _print(found: Sequence[FlagCause], console: Console) -> None:
             where = f"{count} points" if count > 1 else f"{point.benchmark} {point.details}".strip()
             console.print(Text.assemble((word, "yellow"), (f": {cause.sentence} ({where})", "dim")))
         if more := sum(len(cause.rows) for cause in shown[CAUSES_SHOWN:]):
-            rest = f"{counted(more, 'more point')}, explained in the report"
+            rest = f"{counted(more, 'more point')}, see the report"
             console.print(Text.assemble((word, "yellow"), (f": {rest}", "dim")))
 
 

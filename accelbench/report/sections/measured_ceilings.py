@@ -1,4 +1,4 @@
-"""The measured ceilings: the best rates of each device in its run, and the roofline of what stayed below them."""
+"""Section of the measured ceilings: the highest rates of each device in its run, and rooflines."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from accelbench.report.section import InPage, Section
 
 def _content(measured: Sequence[tuple[str, Ceiling]], joined: Joined) -> Mapping[str, Any]:
     return {
-        "several": not joined.alone,
+        "several": not joined.single,
         "taken_over": joined.runs[0].ceilings_from,
-        "readings": [(place, ceiling, read(ceiling.value, UNITS[ceiling.figure])) for place, ceiling in measured],
+        "below_best": [(run, run.below_best) for run in joined.runs if run.below_best],
+        "readings": [(place, ceiling, read(ceiling.value, UNITS[ceiling.metric])) for place, ceiling in measured],
         "rooflines": list(_drawings(joined)),
         "doubted": [(place, ceiling) for place, ceiling in measured if ceiling.doubt],
         "share_of_peak": share_of_peak,
@@ -28,14 +29,14 @@ def _content(measured: Sequence[tuple[str, Ceiling]], joined: Joined) -> Mapping
 
 
 def _drawings(joined: Joined) -> Iterator[tuple[str, bool, Markup]]:
-    """Yield what is drawn, whether it is several rooflines, and the drawing.
+    """Yield the caption, whether there are several rooflines, and the drawing.
 
-    The devices of one run are drawn each for itself, and those of several runs together, as many as colours can tell.
+    Each device of a single run has its own drawing; several runs share drawings of at most `TOGETHER` rooflines.
     """
     from accelbench.report.roofline_plot import TOGETHER, roofline_plot
 
     rooflines = joined.rooflines
-    drawings = len(rooflines) if joined.alone else math.ceil(len(rooflines) / TOGETHER)
+    drawings = len(rooflines) if joined.single else math.ceil(len(rooflines) / TOGETHER)
     for number in range(drawings):
         begin, end = (len(rooflines) * place // drawings for place in (number, number + 1))
         drawn = rooflines[begin:end]

@@ -1,7 +1,6 @@
-"""The end of a run of `accelbench cores`: the rate by cores and by input workers, and what a training needs of both.
+"""Section of a run of `accelbench cores`: rates by host cores and by input workers, and the numbers needed.
 
-The law behind the answer is `accelbench.profiling.analysis.cores_law`, whose numerical libraries are loaded for such a
-run only.
+The model is in `accelbench.profiling.analysis.cores_law`, which is imported only for such a run because it is slow.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from accelbench.report.section import Run, Section
 
 
 def _find(run: Run) -> Run | None:
-    """Return a run of `accelbench cores` itself, and nothing of another run."""
+    """Return the run if it is a run of `accelbench cores`, else None."""
     return run if run.info.plan and run.info.plan[0].host_cores is not None else None
 
 
 def _print(run: Run, console: Console) -> None:
-    """Print the rate by cores and by input workers, and what the training needs of them."""
+    """Print the rates by cores and by input workers, and the numbers that the training workload needs."""
     from accelbench.profiling.analysis.cores_law import needed_cores
 
     info, records = run.info, run.records
     measured = [record for record in records if record.status == "measured" and record.timing and record.work]
     there = granted(info.environment.cpu.usable, info.environment.limits.cpu_quota)
-    # The plan begins with the series of cores, whose points differ in nothing else.
+    # The plan begins with the series of cores, which differ only in the number of cores.
     by_cores = {r.point.host_cores or there: r for r in measured if _on_any(r.point) == _on_any(info.plan[0])}
     console.print()
     if by_cores:
@@ -39,7 +38,7 @@ def _print(run: Run, console: Console) -> None:
         needed = needed_cores({count: _rates(record) for count, record in by_cores.items()}, there)
         console.print(needed.sentence(), style="bold", soft_wrap=True)
     else:
-        console.print("cannot tell how many cores it needs: no point was measured", style="bold", soft_wrap=True)
+        console.print("number of cores needed: unknown, no point was measured", style="bold", soft_wrap=True)
     by_workers = {r.layout.input_workers or 1: r for r in measured if r.point.host_cores == there}
     if len(by_workers) > 1:
         console.print()
@@ -48,12 +47,12 @@ def _print(run: Run, console: Console) -> None:
 
 
 def _on_any(point: Point) -> Point:
-    """Return the point on whatever number of host cores."""
+    """Return the point without its number of host cores."""
     return replace(point, host_cores=None)
 
 
 def _rates(record: Record) -> list[float]:
-    """Return the items per second of each block of steps: a single step says little where input comes in bursts."""
+    """Return the items per second of each block of steps; single steps vary too much if input arrives in bursts."""
     return [record.items_timed / seconds for seconds in record.timing.costs] if record.timing else []
 
 
@@ -65,7 +64,7 @@ def _rate(record: Record) -> float:
 def _print_rates(what: str, records: Mapping[int, Record], console: Console) -> None:
     item = next(record.work.item for record in records.values() if record.work)
     table = numbers_table(what, f"{item}/s", "of the fastest")
-    table.add_column("held back by")
+    table.add_column("bottleneck")
     rates = {count: _rate(record) for count, record in records.items()}
     for count, rate in sorted(rates.items()):
         profile = records[count].profile
@@ -80,8 +79,8 @@ def _enough_workers(records: Mapping[int, Record]) -> str:
     rates = {count: _rate(record) for count, record in records.items()}
     enough = min(count for count, rate in rates.items() if rate >= NEAR * max(rates.values()))
     return (
-        f"fed by {counted(enough, 'input worker')} on all cores: "
-        f"no number that was measured is over {1 / NEAR - 1:.0%} faster"
+        f"{counted(enough, 'input worker')} on all cores suffice: "
+        f"no other measured number is more than {1 / NEAR - 1:.0%} faster"
     )
 
 

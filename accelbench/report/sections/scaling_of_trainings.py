@@ -1,4 +1,4 @@
-"""The scaling of trainings: a table of replicas, rate, speed-up and efficiency, and what the lost time is made of."""
+"""Section of the scaling of training workloads: rate, speed-up and efficiency by replicas, and parts of a step."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from accelbench.profiling.analysis.scaling import (
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.step import StepParts
 from accelbench.report.section import InPage, Run, Section
-from accelbench.report.svg import MUTED, SERIES, SURFACE, inline_svg, plot_style, replica_axes, tell
+from accelbench.report.svg import MUTED, SERIES, SURFACE, add_tooltips, inline_svg, plot_style, replica_axes
 
 FURTHER = 3
-"""The number of doublings beyond the largest measured cluster that are predicted."""
+"""Number of predicted doublings beyond the largest measured number of replicas."""
 WHOLE = 1.05
-"""The parts of a step count as disturbed when they sum to more than this share of the step."""
+"""Share of the step above which the sum of its parts is flagged as noisy."""
 PARTS = {
-    "compute": "computing, without any exchange",
-    "launch": "starting work while nothing is computed, as far as a trace tells it from computing",
-    "input": "waiting for its batch",
+    "compute": "computation without gradient exchange",
+    "launch": "launch overhead during which nothing is computed, if known from a trace",
+    "input": "waiting for input",
     "wait": "waiting for the slowest rank",
-    "exposed": "exchanging gradients while nothing is computed",
+    "exposed": "gradient exchange that is not overlapped with computation",
 }
-"""The parts of a step, which add up to it."""
+"""Parts of a step, which add up to the step."""
 
 
 @dataclass(frozen=True)
 class ScalingTable:
-    """One training's scaling, and the predictions for clusters that were not measured."""
+    """Scaling of one training workload, with predictions for unmeasured numbers of replicas."""
 
     scaling: Scaling
     model: LatencyBandwidth | None
@@ -64,25 +64,25 @@ class ScalingTable:
 
     @property
     def parts(self) -> list[tuple[ScalingStep, StepParts]]:
-        """Return the steps that were taken apart."""
+        """Return the steps with known parts."""
         return [(step, step.record.parts) for step in self.scaling.steps if step.record.parts]
 
     @property
     def model_text(self) -> str:
-        """Return the fitted model in words."""
+        """Return the fitted latency–bandwidth model as text."""
         if self.model is None:
             return ""
         bandwidth = 1 / self.model.seconds_per_byte if self.model.seconds_per_byte else float("inf")
         over_model = exchange_over_model(self.scaling, self.model)
         return (
-            f"a turn of the ring takes {seconds(self.model.latency_s)} and {digits(bandwidth / 1e9, 3)} GB/s, fitted "
-            f"to {self.model.points} all-reduces of this run, {self.model.error:.0%} off at worst"
-            + (f"; this training's exchange alone took {digits(over_model, 2)} times that" if over_model else "")
+            f"ring all-reduce with {seconds(self.model.latency_s)} latency per step and {digits(bandwidth / 1e9, 3)} "
+            f"GB/s, fitted to {self.model.points} all-reduces of this run (maximum error {self.model.error:.0%})"
+            + (f"; the isolated exchange of this workload took {digits(over_model, 2)}× as long" if over_model else "")
         )
 
 
 def scaling_tables(records: Sequence[Record]) -> list[ScalingTable]:
-    """Return a table for each training that was measured on several numbers of replicas."""
+    """Return a table for each training workload measured with several numbers of replicas."""
     found = scalings(records)
     model = fit_latency_bandwidth(records) if found else None
     tables = []
@@ -95,29 +95,29 @@ def scaling_tables(records: Sequence[Record]) -> list[ScalingTable]:
 
 
 def efficiency_text(step: ScalingStep) -> str:
-    """Return the efficiency with its interval."""
+    """Return the efficiency with its interval as text."""
     low, high = (speedup / step.speedup * step.efficiency for speedup in (step.speedup_low, step.speedup_high))
     return f"{100 * step.efficiency:.0f} % ({100 * low:.0f}–{100 * high:.0f})"
 
 
 def exchange_text(parts: StepParts) -> str:
-    """Return the exchange by each source, how far they are apart, and whether the parts are too long for the step.
+    """Return the exchange by each source, the sources' difference, and a flag if the parts exceed the step, as text.
 
-    Those without exchange are measured after the step itself: what disturbs them alone makes them longer than it.
+    The parts are measured after the step; noise at that time can make their sum larger than the step.
     """
     found = [f"{name} {seconds(value)}" for name, value in parts.exchange_s.items()]
     values = parts.exchange_s.values()
-    apart = (max(values) - min(values)) / parts.step_s
+    difference = (max(values) - min(values)) / parts.step_s
     whole = (parts.own_s + parts.wait_s + parts.exposed_s) / parts.step_s
     return (
-        f"{', '.join(found)}: {apart:.0%} of the step apart"
-        + (f", {seconds(parts.hidden_s)} hidden behind computing" if parts.hidden_s else "")
-        + (f"; disturbed: the parts add up to {whole:.0%} of the step" if whole > WHOLE else "")
+        f"{', '.join(found)} (difference {difference:.0%} of the step)"
+        + (f", {seconds(parts.hidden_s)} overlapped with computation" if parts.hidden_s else "")
+        + (f"; noisy: the parts add up to {whole:.0%} of the step" if whole > WHOLE else "")
     )
 
 
 def part_values(parts: StepParts) -> dict[str, float | None]:
-    """Return the seconds of each of `PARTS`; None where it is not known."""
+    """Return the seconds of each part in `PARTS`; None if unknown."""
     values = (parts.compute_s, parts.launch_s, parts.input_s, parts.wait_s, parts.exposed_s)
     return dict(zip(PARTS, values, strict=True))
 
@@ -172,7 +172,7 @@ def _parts(found: Iterable[tuple[ScalingStep, StepParts]]) -> Table:
 
 
 def _predictions(table: ScalingTable) -> Table:
-    shown = numbers_table("replicas", "predicted step", "predicted exchange", "measured step", "off by")
+    shown = numbers_table("replicas", "predicted step", "predicted exchange", "measured step", "error")
     for one in table.predicted:
         measured = UNKNOWN if one.measured_s is None else seconds(one.measured_s)
         off = UNKNOWN if one.error is None else f"{one.error:+.0%}"
@@ -181,7 +181,7 @@ def _predictions(table: ScalingTable) -> Table:
 
 
 def scaling_plot(table: ScalingTable, name: str) -> Markup:
-    """Draw the speed-up with its interval, the ideal line, and the prediction dashed; both axes logarithmic."""
+    """Draw the speed-up with its interval, the ideal speed-up, and the prediction (dashed), on logarithmic axes."""
     from matplotlib.ticker import FuncFormatter
 
     steps = table.scaling.steps
@@ -193,7 +193,7 @@ def scaling_plot(table: ScalingTable, name: str) -> Markup:
     predicted = _predicted_speedups(table)
     every = sorted({*counts, *(count for count, _ in predicted)})
     with plot_style():
-        figure, axes = replica_axes(every, f"speed-up over {least}")
+        metric, axes = replica_axes(every, f"speed-up over {least}")
         axes.set_yscale("log", base=2)
         axes.plot(every, [count / least for count in every], color=MUTED, linewidth=1, label="ideal")
         if predicted:
@@ -208,20 +208,22 @@ def scaling_plot(table: ScalingTable, name: str) -> Markup:
             capsize=2.5,
             label="measured",
         )
-        tell(bars.lines[0], "measured", [f"{step.replicas} replicas, × {digits(step.speedup)}" for step in steps])
+        add_tooltips(
+            bars.lines[0], "measured", [f"{step.replicas} replicas, × {digits(step.speedup)}" for step in steps]
+        )
         axes.legend(loc="upper left")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        return inline_svg(figure, name, f"{table.title}: speed-up against replicas")
+        return inline_svg(metric, name, f"{table.title}: speed-up against replicas")
 
 
 def _predicted_speedups(table: ScalingTable) -> list[tuple[int, float]]:
-    """Return the speed-ups by the predicted steps alone, over the step of the smallest number of replicas."""
+    """Return the predicted speed-ups relative to the smallest number of replicas."""
     if not table.predicted:
         return []
     first = table.predicted[0]
 
     def work(replicas: int) -> float:
-        """Return the work of a step: in weak scaling a step of more replicas does more."""
+        """Return the relative work of a step, which grows with the replicas in weak scaling."""
         return replicas / first.replicas if table.scaling.weak else 1.0
 
     return [(one.replicas, work(one.replicas) * first.step_s / one.step_s) for one in table.predicted]

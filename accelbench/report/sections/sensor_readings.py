@@ -1,4 +1,4 @@
-"""The readings of the sensors at each point, as a table per device with the sensors that were readable."""
+"""Section of the telemetry: a table of sensor readings per device."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from accelbench.report.rows import Row, summarize_gauges
 from accelbench.report.section import InPage, Section
 
 FINEST = 1e-6
-"""The least seconds that the system counts of anything."""
+"""Resolution in seconds of the operating system's counters."""
 _UNIT = re.compile(r"_[sj](?=\.|$)")
 
 
 @dataclass(frozen=True)
 class Table:
-    """The readings of one device's sensors, point by point."""
+    """Sensor readings of one device by point."""
 
     device: str
     columns: tuple[str, ...]
     lines: tuple[tuple[Row, tuple[str | None, ...]], ...]
-    """A row and its cells; None where the sensor was not readable."""
+    """Rows with their cells; None if the sensor was not readable."""
     zero: tuple[str, ...]
-    """The counters that counted nothing at any point, and so have no column."""
+    """Counters that are zero at every point, which have no column."""
 
 
 def tables(rows: Sequence[Row]) -> list[Table]:
-    """Return one table per device; devices without any telemetry have none."""
+    """Return a table for each device with telemetry."""
     found = []
     for device in dict.fromkeys(row.record.point.device for row in rows):
         lines = [(row, _cells(row.record.telemetry)) for row in rows if row.record.point.device == device]
@@ -44,7 +44,7 @@ def tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def _title(name: str) -> str:
-    """Return `cpu.steal_s` as words; the unit stands in the cells."""
+    """Return the column title: `cpu steal` for `cpu.steal_s`; the unit is in the cells."""
     return _UNIT.sub("", name).replace(".", " ").replace("_", " ")
 
 
@@ -76,7 +76,7 @@ def _with_unit(value: float, unit: str) -> str:
 
 
 def _bare(text: str, like: str) -> str:
-    """Return the text without its unit, where that is the other's too."""
+    """Return the text without its unit if `like` has the same unit."""
     number, _, unit = text.partition(" ")
     return number if like.endswith(f" {unit}") else text
 
@@ -84,8 +84,8 @@ def _bare(text: str, like: str) -> str:
 def _counter(name: str, value: float) -> str:
     unit = _UNIT.search(name)
     if unit is not None:
-        value = 0.0 if unit[0] == "_s" and value < FINEST else value  # what is left of a difference of sums
-        return read(value, {"_s": "s", "_j": "J"}[unit[0]]).figure
+        value = 0.0 if unit[0] == "_s" and value < FINEST else value  # rounding error of a difference
+        return read(value, {"_s": "s", "_j": "J"}[unit[0]]).quantity
     return format_bytes(value) if name.endswith("_bytes") else f"{value:,.0f}"
 
 

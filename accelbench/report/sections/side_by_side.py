@@ -1,4 +1,4 @@
-"""The points that several runs measured, side by side: the figure of each, and how much faster it is than the first."""
+"""Section of the points measured in several runs: results, and speeds relative to the first run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from accelbench.report.same_points import SamePoints
 
 SHOWN_IN_TERMINAL = 60
-"""The points that the terminal shows."""
+"""Maximum number of points on the terminal."""
 
 
 def _find(joined: Joined) -> SamePoints | None:
-    if joined.alone:
+    if joined.single:
         return None
-    from accelbench.report.same_points import same_points  # a report of one run does without what it brings
+    from accelbench.report.same_points import same_points  # not needed for a single run
 
     return same_points(joined)
 
@@ -38,7 +38,7 @@ def _content(found: SamePoints, joined: Joined) -> Mapping[str, Any]:
 
 
 def quality(row: Row) -> str:
-    """Return the quality that a training is judged by, and whether its data is synthetic, in words; or nothing."""
+    """Return the headline quality metric and a note on synthetic data as text; empty without both."""
     record = row.record
     judged = (one for one in record.qualities if one.headline and one.name in record.metrics)
     words = [f"{one.name.replace('_', ' ')} {quality_text(record, one)}" for one in judged]
@@ -51,12 +51,12 @@ def _print(found: SamePoints, console: Console) -> None:
         console.print(_table(found))
     if found.means:
         console.print(_means_table(found))
-    for line in _in_words(found):
+    for line in _notes(found):
         console.print(Text(line, style="dim"), soft_wrap=True)
 
 
 def _table(found: SamePoints) -> Table:
-    numbers = ("figure", "of own\nceiling", "speed")
+    numbers = ("result", "of own\nceiling", "speed")
     table = new_table("point in several runs", *numbers, right=numbers, whole=numbers)
     table.columns[0].ratio = 1
     for point in found.shown[:SHOWN_IN_TERMINAL]:
@@ -66,15 +66,15 @@ def _table(found: SamePoints) -> Table:
             for note in filter(None, (quality(entry.row), *(entry.ratio.notes if entry.ratio else ()))):
                 name.append(f"\n    {note}", style="dim")
             reading, ratio = entry.row.reading, entry.ratio
-            figure = _over(reading.figure, reading.interval)
+            metric = _over(reading.quantity, reading.interval)
             speed = _over(ratio.value, ratio.interval) if ratio else Text("1")
-            table.add_row(name, figure, Text(share(entry.row.of_ceiling)), speed)
+            table.add_row(name, metric, Text(share(entry.row.of_ceiling)), speed)
         table.add_section()
     return table
 
 
 def _means_table(found: SamePoints) -> Table:
-    title = f"geometric mean of the speed over {found.base}, of points that nothing disturbed"
+    title = f"geometric mean of the speed relative to {found.base} (without noisy points)"
     table = new_table("of", "run", "mean", "points", right=("mean", "points"), whole=("mean", "points"), title=title)
     for mean in found.means:
         table.add_row(Text(mean.of, style="bold"), Text(mean.place), f"× {digits(mean.value)}", f"{mean.points:,}")
@@ -82,19 +82,19 @@ def _means_table(found: SamePoints) -> Table:
 
 
 def _over(value: str, interval: str) -> Text:
-    """Return a figure, and its interval in a line below it."""
+    """Return a result with its interval on a line below."""
     return Text.assemble(value, (f"\n{interval}" * bool(interval), "dim"))
 
 
-def _in_words(found: SamePoints) -> Iterator[str]:
-    """Yield how many points are not in the terminal's table."""
+def _notes(found: SamePoints) -> Iterator[str]:
+    """Yield notes on points that are not in the table."""
     if not found.shown:
         yield "No point was measured in more than one of these runs."
     more = found.more + max(0, len(found.shown) - SHOWN_IN_TERMINAL)
     if more:
-        yield f"and {more:,} more points of several runs, in the CSV"
+        yield f"{more:,} more points of several runs in the CSV"
     if found.single:
-        yield f"{counted(found.single, 'point')} of one run alone: in the CSV, and in that run's report"
+        yield f"{counted(found.single, 'point')} measured in one run only: see the CSV and the report of that run"
 
 
 section = Section(

@@ -1,4 +1,4 @@
-"""One training by several frameworks or strategies of distribution, side by side: a table of their rates."""
+"""Section that compares frameworks and distribution strategies: rates of the same training workload."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from accelbench.output.format import digits, seconds
 from accelbench.profiling.analysis.scaling import training_of, trainings
 from accelbench.profiling.records.record import Record
 from accelbench.report.section import InPage, Run, Section
-from accelbench.report.svg import MARKERS, SERIES, SURFACE, inline_svg, plot_style, replica_axes, tell
+from accelbench.report.svg import MARKERS, SERIES, SURFACE, add_tooltips, inline_svg, plot_style, replica_axes
 
 UNNAMED = (None, "none")
-"""The strategies of a replica that trains by itself."""
+"""Values of `strategy` for training without distribution."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class StrategyComparison:
 
 
 def comparisons(records: Sequence[Record]) -> list[StrategyComparison]:
-    """Return a comparison of each training that was distributed by at least two frameworks or strategies.
+    """Return a comparison for each training workload with results of several frameworks or strategies.
 
-    What trains on one replica without a strategy stands beside them; alone it is no comparison of them.
+    At least one result must be distributed; results of a single replica without a strategy are included.
     """
     found: dict[tuple[object, ...], list[Record]] = {}
     for record in trainings(records):
@@ -112,14 +112,14 @@ def _entry(label: str, record: Record) -> StrategyResult:
 
 
 def strategies_plot(comparison: StrategyComparison, name: str) -> Markup:
-    """Draw items per second with their intervals, a line for each framework and strategy; both axes logarithmic."""
+    """Draw items per second with intervals, a line for each framework and strategy, on logarithmic axes."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     lines: dict[str, list[StrategyResult]] = {}
     for entry in comparison.entries:
         lines.setdefault(entry.label, []).append(entry)
     with plot_style():
-        figure, axes = replica_axes(sorted({entry.replicas for entry in comparison.entries}), f"{comparison.item}/s")
+        metric, axes = replica_axes(sorted({entry.replicas for entry in comparison.entries}), f"{comparison.item}/s")
         axes.set_yscale("log")
         for (label, entries), color, marker in zip(lines.items(), cycle(SERIES), cycle(MARKERS), strict=False):
             line = sorted(entries, key=lambda entry: entry.replicas)
@@ -134,13 +134,13 @@ def strategies_plot(comparison: StrategyComparison, name: str) -> Markup:
                 label=label,
             )
             marks = [f"{entry.replicas} replicas, {digits(entry.rate)} {comparison.item}/s" for entry in line]
-            tell(bars.lines[0], label, marks)
+            add_tooltips(bars.lines[0], label, marks)
         axes.legend(loc="best")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=20))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: digits(value, 1)))
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(which="minor", length=0)
-        return inline_svg(figure, name, f"{comparison.title}: {comparison.item}/s against replicas")
+        return inline_svg(metric, name, f"{comparison.title}: {comparison.item}/s against replicas")
 
 
 section = Section(

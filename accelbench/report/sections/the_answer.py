@@ -11,30 +11,30 @@ from accelbench.report.section import InPage, Run, Section
 from accelbench.report.stored_run import LIGHT_STYLES, RECORDS_HELD
 
 WIDTH = 100
-WHERE = f"Only the first {RECORDS_HELD:,} points of each outcome are looked at here"
+WHERE = f"Only the first {RECORDS_HELD:,} points of each status are shown"
 NOTICE = """\
-<p class="notice" role="note">{{ where }}; records.csv and records.parquet have the other \
-{{ "{:,}".format(found) }}, too.</p>
+<p class="notice" role="note">{{ where }}; the other {{ "{:,}".format(found) }} are in records.csv and \
+records.parquet.</p>
 """
 
 
 def _print(found: RunSummary, console: Console) -> None:
     console.print()
-    for question, text in found.lines:
-        console.print(Text(question, style="bold"))
-        style = LIGHT_STYLES[found.light] if text is found.believe else ""
+    for heading, text in found.lines:
+        console.print(Text(heading, style="bold"))
+        style = LIGHT_STYLES[found.light] if text is found.confidence else ""
         console.print(Padding(Text(text, style=style), (0, 0, 0, 2)), width=min(WIDTH, console.width))
     console.print()
 
 
 def _print_counts(run: Run, console: Console) -> None:
-    """Print how many points were measured, were noisy, failed or were skipped."""
+    """Print the numbers of measured, noisy, failed and skipped points."""
     state = "red" if run.counts.failed else "yellow" if run.counts.disturbed else "green"
     console.print(Text(run.counts_text, style=f"bold {state}"))
 
 
 def _print_left_out(found: int, console: Console) -> None:
-    console.print(Text(f"{WHERE}; records.csv has the other {found:,}, too", style="yellow"))
+    console.print(Text(f"{WHERE}; the other {found:,} are in records.csv", style="yellow"))
 
 
 section = Section(find=answer, page=InPage("the_answer.html"), terminal=_print)

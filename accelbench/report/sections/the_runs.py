@@ -1,4 +1,4 @@
-"""The runs that are shown together: what each is, of which machine and device, and how it went."""
+"""Section of the runs in a joint report: id, machine, suite and outcome."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from accelbench.report.section import InPage, Section
 from accelbench.report.stored_run import LIGHT_STYLES, Run
 
 LABEL = 24
-"""The characters of a run's label that stand in one line."""
+"""Maximum width of a run's label in characters."""
 
 LabelledRun = tuple[str, Run]
-"""A run with what it is called by."""
+"""Label and run."""
 
 
 def _find(joined: Joined) -> Sequence[LabelledRun]:
-    return [] if joined.alone else joined.labelled
+    return [] if joined.single else joined.labelled
 
 
 def _print(labelled: Sequence[LabelledRun], console: Console) -> None:
-    shown = new_table("run", "what it is", "outcome")
+    shown = new_table("run", "id, machine and suite", "outcome")
     shown.columns[0].min_width = min(LABEL, max(len(label) for label, _ in labelled))
     for label, run in labelled:
         what = f"{run.info.run_id}\n{run.machine}\n{run.suite}, seed {run.info.settings.seed}, {run.created}"

@@ -1,19 +1,19 @@
 """AMX for Numba kernels: instructions on tiles, each a product of two small matrices of narrow numbers.
 
-A *tile* is a register of 16 rows of 64 bytes; each thread has eight of its own. An instruction adds the product of two
-tiles to a third, of 16×16 sums of 32 bits. Its first factor lies as a matrix does: row m has 64 int8 or 32 bfloat16 of
-row m of A. A word of 32 bits of the second has the four int8 or two bfloat16 of one column of B that follow each other
-along k (`interleaved`), so that its row r has word r of each of 16 columns:
+A *tile* is a register of 16 rows of 64 bytes; a core has eight. An instruction adds the product of two tiles to a
+third, which holds 16×16 sums of 32 bits. The first factor has the layout of A: row m holds 64 int8 or 32 bfloat16 of
+row m of A. The second factor is `interleaved`: each 32-bit word holds the four int8 or two bfloat16 of one column of B
+that are adjacent along k, and row r holds word r of 16 columns:
 
     C[m, n] += Σ_r Σ_j A[m, group·r + j] · B[r, group·n + j]
 
-They are LLVM's intrinsics with the tile's number as an operand: this module assigns the tiles.
+The code uses LLVM's intrinsics that take the tile number as an operand: this module assigns the tiles.
 
 A process requests the tile registers from Linux (`refusal`), because they enlarge the saved state of a thread by 8 KiB.
 A thread then configures its tiles before use and releases them at the end (`configure_tiles`, `release_tiles`).
 
-None of this has ever run on a CPU that has AMX. Tests inspect the code that LLVM makes for Intel's Sapphire Rapids, and
-run the same kernels with each instruction replaced by a function that emulates it according to Intel's manual.
+This code has never run on a CPU with AMX. Tests inspect the machine code that LLVM generates for Intel Sapphire Rapids,
+and run the same kernels with each instruction replaced by an emulation after Intel's manual.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ ROWS = 16
 ROW_BYTES = 64
 TILE_BYTES = ROWS * ROW_BYTES
 COLUMNS = ROW_BYTES // 4
-"""The columns of C in a tile of sums of 32 bits."""
+"""Columns of C in a tile of 32-bit sums."""
 TILE_SUMS = ROWS * COLUMNS
 HELD = 2
-"""Tiles of A in registers, and as many of B; with the sums of their products 2 + 2 + 2·2 are all eight."""
+"""Tiles of A, and of B, held in registers; with the sums of their products all eight are used: 2 + 2 + 2·2."""
 TILE_CHAINS = HELD * HELD
-"""Independent tiles of sums of the arithmetic ceiling. Intel's optimisation manual gives the instructions a latency of
-52 cycles and one start in 16, so that four, which begin within 64 cycles, keep the unit busy."""
+"""Independent tiles of sums in the measurement of the arithmetic peak. Intel's optimisation manual states a latency of
+52 cycles and a throughput of one instruction per 16 cycles, so that four chains saturate the unit."""
 
 INTRINSICS = "llvm.x86."
 PALETTE = 1
 """The only palette: eight tiles of at most 16 rows of at most 64 bytes."""
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
-"""The number of `arch_prctl` on x86-64, its `ARCH_REQ_XCOMP_PERM`, and the XSAVE
-component of the tile registers (Linux, `Documentation/arch/x86/xstate.rst`)."""
+"""System call number of `arch_prctl` on x86-64, its code `ARCH_REQ_XCOMP_PERM`, and the XSAVE component of the tile
+registers (Linux, `Documentation/arch/x86/xstate.rst`)."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class TileDot:
     needs: frozenset[str]
     """Required CPU features, by LLVM's names."""
     group: int
-    """The narrow numbers in a word of 32 bits."""
+    """Narrow numbers in a 32-bit word."""
 
     @property
     def depth(self) -> int:
@@ -92,19 +92,19 @@ def find_tile_dot(dtype: str, has: Collection[str] | None = None) -> TileDot | N
 def refusal() -> str | None:
     """Request the tiles from Linux for all threads of this process; return None if granted, else the reason."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
-        return "only Linux on x86-64 is known here to give the registers of AMX"
+        return "AMX tile registers can be requested on x86-64 Linux only"
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
     if call(*map(ctypes.c_long, (ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA))) == 0:
         return None
-    return f"Linux refuses the registers of AMX: {os.strerror(ctypes.get_errno())}"
+    return f"Linux denies the AMX tile registers: {os.strerror(ctypes.get_errno())}"
 
 
 def tile_configuration() -> Any:
     """Return the 64 bytes that `ldtilecfg` reads, for eight tiles of full size.
 
-    Byte 0 is the palette and byte 1 the row at which an interrupted load goes on. From byte 16 on there are the bytes
-    of a row of each tile, in 16 bits each, and from byte 48 on the rows of each. All others are zero.
+    Byte 0 is the palette, and byte 1 the row at which an interrupted load resumes. The bytes per row of each tile start
+    at byte 16, as 16-bit numbers; the rows of each tile start at byte 48. All other bytes are zero.
     """
     configuration = np.zeros(64, np.uint8)
     configuration[0] = PALETTE
@@ -158,10 +158,10 @@ def release_tiles(typing: Any) -> Any:
 
 @intrinsic
 def run_tile_chains(typing: Any, sums: Any, start: Any, factors: Any, steps: Any) -> Any:
-    """Add the product of each of two tiles by each of two others to `TILE_CHAINS` tiles of sums, `steps` ≥ 1 times.
+    """Add A0·B0, A0·B1, A1·B0 and A1·B1 to `TILE_CHAINS` tiles of sums, `steps` ≥ 1 times.
 
-    The sums are at sums[start:], of int32 for int8 and of float32 for bfloat16: A0·B0, A0·B1, A1·B0, A1·B1. `factors`,
-    of uint8, has the bytes of A0, A1, B0 and B1. The thread must have configured its tiles.
+    The sums are at sums[start:], int32 for int8 and float32 for bfloat16. `factors`, of uint8, contains the bytes of
+    the tiles A0, A1, B0 and B1. The thread must have configured its tiles.
     """
     flat = isinstance(sums, types.Array) and sums.ndim == 1 and sums.layout == "C" and index_arguments(start, steps)
     dtype = {types.int32: "int8", types.float32: "bfloat16"}.get(sums.dtype) if flat else None

@@ -36,10 +36,11 @@ class HostMemory:
 def array_task(
     point: Point, problem: ArrayProblem, kernel: Callable[..., object], *, threads: int | None = None, scratch: int = 0
 ) -> Task:
-    """Return the task of `kernel(*arrays, threads)`, on the problem's arrays and then `scratch` long arrays.
+    """Return the task of `kernel(*arrays, threads)`; the arrays are those of the problem and `scratch` more long ones.
 
-    Long arrays have the length of STREAM's rules, in equal parts for the threads, which touch them first; `threads` is
-    the number of available CPUs by default. Skip if the arrays need more than half of the available memory.
+    Long arrays have the length that STREAM's rules require, divided equally between the threads, each of which touches
+    its part first. `threads` defaults to the number of available CPUs. Skip if the arrays need more than half of the
+    available memory.
     """
     threads = threads or thread_count()
     rows = rows_per_array(problem.width, threads, problem.dtype.itemsize)
@@ -67,5 +68,5 @@ def array_task(
 
 
 def numpy_task(point: Point, problem: ArrayProblem, operation: Callable[..., object], *, scratch: int = 0) -> Task:
-    """Return the task of `operation(numpy, *arrays)`, written in array operations, on one core."""
+    """Return the task of `operation(numpy, *arrays)`, which uses array operations on one core."""
     return array_task(point, problem, lambda *arguments: operation(np, *arguments[:-1]), threads=1, scratch=scratch)

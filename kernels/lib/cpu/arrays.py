@@ -1,4 +1,4 @@
-"""Arrays in host memory: their length, allocation and first touch, and their division into rows, chunks and vectors."""
+"""Arrays in host memory: length, allocation, first touch, and division into rows, chunks and vectors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import numpy as np
 from numba import prange
 
 from accelbench.kernels.lib.cpu.caches import last_level_bytes
+from accelbench.kernels.lib.cpu.huge_pages import HUGE_PAGE, huge_empty
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
 
 SMALLEST = 64 << 20
-"""Minimum bytes of an array, if the caches are small or not listed."""
+"""Minimum bytes of an array, if the caches are small."""
+UNLISTED = 256 << 20
+"""Bytes of the last-level caches that are assumed if the kernel lists none, as in the guests of some clouds: a fourth
+of an array that no cache of today's CPUs holds."""
 ALIGNMENT = 4096
 CHUNK = 64
 """Divisor of every thread's part in elements: whole cache lines, and four vectors of either type."""
@@ -37,29 +41,34 @@ def touch(array: Any, value: Any, threads: int) -> None:
 
 
 def elements_per_array(itemsize: int, threads: int) -> int:
-    """Return a length of four times the last-level caches or more, by STREAM's rules: equal parts of whole CHUNKs."""
+    """Return a length of at least four times the last-level caches (STREAM's rules), in whole CHUNKs per thread."""
     step = threads * CHUNK
-    wanted = max(4 * (last_level_bytes() or 0), SMALLEST) // itemsize
+    wanted = max(4 * (last_level_bytes() or UNLISTED), SMALLEST) // itemsize
     return -(-wanted // step) * step
 
 
 def aligned_empty(count: int, dtype: Any) -> Any:
-    """Return an untouched page-aligned array; NumPy requests huge pages for large arrays."""
+    """Return an untouched array, page-aligned; a large one is aligned to huge pages and on them, if they are granted.
+
+    NumPy requests them, too, but neither aligns the array to them nor covers its ends.
+    """
     size = count * np.dtype(dtype).itemsize
+    if size >= HUGE_PAGE:
+        return huge_empty(count, dtype)
     memory = np.empty(size + ALIGNMENT, np.uint8)
     offset = -memory.ctypes.data % ALIGNMENT
     return memory[offset : offset + size].view(dtype)
 
 
 def spread(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return an array that all threads have touched, so that its pages are spread over their memory nodes."""
+    """Return an array first touched by all threads, so that its pages are spread over their memory nodes."""
     flat = aligned_empty(math.prod(shape), dtype)
     touch(flat, dtype.type(1), thread_count())
     return flat.reshape(shape)
 
 
 def rows_per_array(width: int, threads: int, itemsize: int) -> int:
-    """Return the rows that make an array as long as `elements_per_array` requires, as many for every thread."""
+    """Return the number of rows of an array with at least `elements_per_array` elements, a multiple of the threads."""
     step = width * threads
     return -(-elements_per_array(itemsize, threads) // step) * threads
 
@@ -72,6 +81,6 @@ def aligned_part(begin: int, end: int, lanes: int) -> tuple[int, int]:
 
 
 def even(n: int, at_most: int, multiple: int) -> int:
-    """Return the size of equal parts of n, each about `at_most` or less, rounded up to a multiple."""
+    """Return the size of equal parts of n, each of about `at_most` or less, rounded up to a multiple of `multiple`."""
     parts = -(-n // max(at_most, multiple))
     return -(-n // (parts * multiple)) * multiple

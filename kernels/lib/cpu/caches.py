@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from pathlib import Path
+
+from accelbench.profiling.machine.environment.cpu import collect_affinity
+from accelbench.profiling.machine.environment.files import parse_cpu_list
+from accelbench.profiling.machine.environment.limits import collect_cpu_quota
 
 CPUS = Path("/sys/devices/system/cpu")
 ASSUMED = {1: 32 << 10, 2: 256 << 10, 3: 2 << 20}
@@ -18,11 +24,24 @@ def cache_bytes(level: int, cpus: Path = CPUS) -> int:
     return min(sizes) if sizes else ASSUMED[level]
 
 
-def last_level_bytes(cpus: Path = CPUS) -> int | None:
-    """Return the bytes of all last-level caches, or None if none is listed. A virtual machine may list other sizes."""
+def last_level_bytes(
+    cpus: Path = CPUS, usable: Collection[int] | None = None, quota: float | None = None
+) -> int | None:
+    """Return the bytes of the last-level caches that this process can use at a time, or None if none is listed.
+
+    Caches of the `usable` CPUs (default: the CPU affinity) count, at most one cache for each CPU of the quota.
+    A virtual machine may list other sizes.
+    """
+    usable = collect_affinity() if usable is None else usable
+    quota = collect_cpu_quota() if quota is None else quota
     caches = _caches(cpus)
     last = max((level for level, _, _ in caches), default=0)
-    return sum(size for level, _, size in caches if level == last) or None
+    reachable = [
+        size
+        for level, shared, size in caches
+        if level == last and (usable is None or not set(usable).isdisjoint(parse_cpu_list(shared)))
+    ]
+    return sum(sorted(reachable, reverse=True)[: None if quota is None else math.ceil(quota)]) or None
 
 
 def _caches(cpus: Path) -> set[tuple[int, str, int]]:
@@ -35,7 +54,7 @@ def _caches(cpus: Path) -> set[tuple[int, str, int]]:
                 for name in ("type", "level", "shared_cpu_list", "size")
             )
         except OSError:
-            continue  # not every kernel fills every file; a cache without a size is one that is not listed
+            continue  # some kernels leave files out; a cache without a size counts as not listed
         if kind != "Instruction" and size[:-1].isdigit() and size[-1] in UNITS:
             found.add((int(level), shared, int(size[:-1]) * UNITS[size[-1]]))
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from accelbench.kernels.lib.cpu.threads import compiled
 
 CLOCK_STEPS = 1 << 17
-"""Steps of a chain, 2 million cycles: well above the cost of reading the timer, well below a time slice."""
+"""Steps of a chain: 2 million cycles, long compared with a timer call and short compared with a time slice."""
 CLOCK_REPEATS = 100
 CYCLES_PER_STEP = 16
 
@@ -20,8 +20,8 @@ CYCLES_PER_STEP = 16
 def integer_chain(x: Any, a: Any, b: Any, steps: int) -> Any:
     """Do 16 dependent one-cycle operations per step: eight times (x + a) xor b.
 
-    LLVM would replace a chain of additions alone by one multiplication; with xor in between it finds no
-    closed form. All three are variables, because newer CPUs execute the addition of a small constant in no cycle.
+    LLVM would replace a chain of additions by one multiplication; the xor prevents this. All operands are variables,
+    because newer CPUs execute the addition of a small constant in zero cycles.
     """
     for _ in range(steps):
         x = (x + a) ^ b
@@ -36,11 +36,10 @@ def integer_chain(x: Any, a: Any, b: Any, steps: int) -> Any:
 
 
 def observed_clock(threads: int, seed: int) -> float:
-    """Return the clock of the cores in hertz while `threads` of them are busy: the mean of each thread's best of 100
-    chains.
+    """Return the clock of the cores in hertz while `threads` of them are busy.
 
-    A disturbance can only lengthen a chain. Python threads, each timing its own chain, disturb each other less than the
-    threads of Numba's pool, which spin while they wait.
+    It is the mean over the threads of the fastest of 100 chains, since noise can only lengthen a chain. Python threads
+    are used, because threads of Numba's pool spin while they wait and disturb the measurement.
     """
     start, a, b = np.random.default_rng(seed).integers(1, 1 << 62, 3, dtype=np.uint64)
     integer_chain(start, a, b, 1)  # compile

@@ -1,13 +1,12 @@
-"""Dot-product instructions for Numba kernels: products of narrow numbers, accumulated in the lanes of a vector
-register.
+"""Dot-product instructions for Numba kernels: products of narrow numbers, summed in the lanes of a vector register.
 
-An instruction takes two registers of narrow numbers and adds to each lane of a third the products of two or more
-adjacent pairs: a *word* of 32 bits has four int8 or two bfloat16. They are LLVM's intrinsics, chosen by the
-features of this CPU. float16 has no such instruction; its FMA adds one product to each 16-bit number.
+An instruction takes two registers of narrow numbers and adds to each lane of a third register the products of adjacent
+pairs: a 32-bit *word* holds four int8 or two bfloat16. The instructions are LLVM intrinsics, selected by the features
+of the CPU. float16 has no such instruction; its FMA adds one product to each 16-bit number.
 
-Tested on hardware: `vpdpbusd` and `vdpbf16ps` of 512 bits, on AMD Zen 4. The others have never run on a CPU.
-Tests inspect the code that LLVM makes of them, and emulate the product by `sdot` and `bfdot`. `dot_microkernel` is the
-inner kernel of a matrix product of these instructions; `amx` has the instructions on tiles.
+Run on hardware: `vpdpbusd` and `vdpbf16ps` of 512 bits, on AMD Zen 4. The others have never run on a CPU; tests inspect
+the machine code that LLVM generates, and emulate the product by `sdot` and `bfdot`. `dot_microkernel` is the
+microkernel of a matrix product with these instructions; `amx` has the instructions on tiles.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from numba.extending import intrinsic
 from accelbench.kernels.lib.cpu.simd import INDEX, counted_loop, features, pointer_as, vector_registers
 
 SUMS = {"int8": types.int32, "bfloat16": types.float32, "float16": types.uint16}
-"""Element type of the arrays of sums, which selects the narrow type of the intrinsics; uint16 holds float16's bits."""
+"""Element types of the arrays of sums, by narrow type; intrinsics derive the narrow type from it. uint16 holds the bits
+of float16."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class DotInstruction:
     name: str
     dtype: str
     needs: frozenset[str]
-    """The features, by LLVM's names, without which the CPU lacks it, or LLVM the code that rounds sums to bfloat16."""
+    """Required CPU features by LLVM's names, for the instruction and for rounding sums to bfloat16."""
     intrinsic: str
     bytes: int
     """Bytes of a register."""
@@ -113,7 +113,7 @@ INSTRUCTIONS = (
     _dot("vfmadd231ph", "float16", "avx512f avx512fp16", "fma.v32f16", 512, 1),
     _dot("fmla", "float16", "neon fullfp16", "fma.v8f16", 128, 1),
 )
-"""All instructions; the widest and fastest one of a type comes first."""
+"""All instructions; for each type the fastest comes first."""
 
 
 def find_dot(dtype: str, has: Collection[str] | None = None, matrix: bool = True) -> DotInstruction | None:
@@ -127,7 +127,7 @@ def find_dot(dtype: str, has: Collection[str] | None = None, matrix: bool = True
 
 
 def dot_chains() -> int:
-    """Return the independent sums of the arithmetic ceiling, a register each; four registers hold operands."""
+    """Return the number of independent sums in the measurement of the arithmetic peak: all registers but four."""
     return vector_registers() - 4
 
 
@@ -147,7 +147,7 @@ def words_of(dot: DotInstruction) -> ir.VectorType:
 def run_dot_chains(typing: Any, sums: Any, start: Any, factors: Any, steps: Any) -> Any:
     """Add the products of two registers to `dot_chains()` registers of sums[start:], `steps` ≥ 1 times.
 
-    `factors`, of uint8, has the bytes of the first operand and then those of the second.
+    `factors`, of uint8, contains the bytes of the first operand, followed by the bytes of the second.
     """
     dot = dot_of(sums, matrix=True)
     if dot is None:

@@ -1,7 +1,7 @@
-"""Microkernel of a product of narrow numbers: a tile of C in vector registers, and the packing of B for it.
+"""Microkernel of a matrix product of narrow numbers: a tile of C in vector registers, and the packing of B for it.
 
-Bound: the units that multiply. A step multiplies a column of words of A by a row of words of B
-(`dot_instructions`): MR·2 dot products for MR broadcast loads and two vector loads, as in `fma_microkernel`.
+Bound: the multiplying units. A step multiplies a column of words of A by a row of words of B (`dot_instructions`):
+MR·2 dot-product instructions for MR broadcast loads and two vector loads, as in `fma_microkernel`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ BYTES = ir.IntType(8).as_pointer()
 
 
 def dot_tile(dot: DotInstruction) -> tuple[int, int]:
-    """Return the rows and columns of C in registers: as many vectors as in `tile_shape`, of the size of `dot`."""
+    """Return the rows and columns of C in registers: as many vectors as in `tile_shape`, of the width of `dot`."""
     return tile_shape(WORD_BYTES)[0], VECTORS_WIDE * dot.sums
 
 
 def result_ir(dot: DotInstruction) -> ir.VectorType:
-    """Return the LLVM type of the numbers of C in a register: the sums, or the sums rounded to bfloat16."""
+    """Return the LLVM type of a register of results: the sums, or the sums rounded to bfloat16."""
     return Narrow("bfloat", dot.sums) if dot.dtype == "bfloat16" else dot.sum_ir
 
 
@@ -35,7 +35,7 @@ def emit_tile(
     dot: DotInstruction, rows: int, builder: Any, steps: Any, a: Any, b: Any, ahead: Any, ahead_step: Any, offsets: Any,
     held: Any, c: Any, stride: Any, begins: Any, ends: Any,
 ) -> None:  # fmt: skip
-    """Emit the code of `multiply_dot_tile` for pointers to words, to sums and to numbers of C."""
+    """Emit the code of `multiply_dot_tile` for pointers to words, sums and elements of C."""
     columns, result, result_bytes = dot_tile(dot)[1], result_ir(dot), 2 if dot.dtype == "bfloat16" else 4
 
     def vector(pointer: Any, index: Any, kind: Any) -> Any:
@@ -80,13 +80,15 @@ def multiply_dot_tile(
     typing: Any, height: Any, depth: Any, a: Any, a_start: Any, b: Any, b_start: Any, ahead: Any, ahead_step: Any,
     offsets: Any, offset: Any, held: Any, held_start: Any, c: Any, c_start: Any, stride: Any, begins: Any, ends: Any,
 ) -> Any:  # fmt: skip
-    """Multiply A by B for one tile, its sums in registers, and write its rows to C when k `ends`.
+    """Multiply A by B for one tile, with the sums in registers, over one part of k.
 
     The tile has the MR rows of `dot_tile`, or half of them if `height` ≤ MR/2. `a` holds its rows of A as `depth` ≥ 1
-    columns of MR (or MR/2) words, `b` its columns of B as `depth` rows of NR words, both of uint32; the sums that
-    `pack_words` stored at offsets[offset:] are subtracted. The sums of earlier parts of k are at held[held_start:],
-    unless this part `begins`; the sums of this part stay there, unless it `ends`. Then row i of the tile of C begins at
-    c[c_start + i·stride]. Step d prefetches b[ahead + d·ahead_step], which may lie beyond the array, to the L2 cache.
+    columns of MR (or MR/2) words, `b` its columns of B as `depth` rows of NR words, both of uint32. The sums that
+    `pack_words` stored at offsets[offset:] are subtracted.
+
+    Partial sums over k are kept at held[held_start:]: they are read unless this part is the first one (`begins`), and
+    written unless it is the last one (`ends`). The last part writes row i of the tile to c[c_start + i·stride]. Step d
+    prefetches b[ahead + d·ahead_step], which may be beyond the end of the array, to the L2 cache.
     """
     dot = dot_of(held, matrix=False)
     if dot is None:
@@ -94,7 +96,7 @@ def multiply_dot_tile(
     rows = dot_tile(dot)[0]
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        asked, steps, a_array, a_first, b_array, b_first, following, next_step, *rest = arguments
+        tile_height, steps, a_array, a_first, b_array, b_first, following, next_step, *rest = arguments
         offsets_array, offset_first, held_array, held_first, c_array, c_first, c_stride, *flags = rest
         total = dot.sum_ir.element
 
@@ -108,7 +110,7 @@ def multiply_dot_tile(
             *(pointer(ir.IntType(c.dtype.bitwidth), c, c_array, c_first), c_stride),
             *(builder.trunc(flag, ir.IntType(1)) for flag in flags),
         )
-        with builder.if_else(builder.icmp_signed(">", asked, INDEX(rows // 2))) as (as_whole, as_half):
+        with builder.if_else(builder.icmp_signed(">", tile_height, INDEX(rows // 2))) as (as_whole, as_half):
             with as_whole:
                 emit_tile(dot, rows, builder, steps, *operands)
             with as_half:
@@ -133,13 +135,13 @@ def _tile_constant(sums: Any, which: int) -> Any:
 
 @intrinsic
 def dot_rows(typing: Any, sums: Any) -> Any:
-    """Return the rows of `dot_tile` for an array of sums, a constant of the kernel."""
+    """Return the number of rows of `dot_tile` for an array of sums, a constant of the kernel."""
     return _tile_constant(sums, 0)
 
 
 @intrinsic
 def dot_columns(typing: Any, sums: Any) -> Any:
-    """Return the columns of `dot_tile` for an array of sums, a constant of the kernel."""
+    """Return the number of columns of `dot_tile` for an array of sums, a constant of the kernel."""
     return _tile_constant(sums, 1)
 
 
@@ -147,10 +149,10 @@ def dot_columns(typing: Any, sums: Any) -> Any:
 def pack_words(
     typing: Any, b: Any, source: Any, n: Any, packed: Any, target: Any, words: Any, offsets: Any, offset: Any
 ) -> Any:
-    """Pack `words` ≥ 1 words of each of NR columns of B, of uint8 or uint16; a word joins the numbers of 4 or 2 rows.
+    """Pack `words` ≥ 1 words of each of NR columns of B, of uint8 or uint16; a word holds the numbers of 4 or 2 rows.
 
-    For int8 with an unsigned first factor, add 128 times each number to its column of offsets[offset:]: the dot product
-    of the word with (128, 128, 128, 128).
+    For int8 with an unsigned first factor, 128 times each number is added to the element of offsets[offset:] of its
+    column, by the dot product of the word with (128, 128, 128, 128).
     """
     dot = dot_of(offsets, matrix=False)
     if dot is None:

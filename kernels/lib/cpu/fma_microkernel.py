@@ -1,8 +1,8 @@
 """Microkernel of a matrix product: a tile of C in vector registers.
 
-Bound: the FMA units. A step multiplies a column of A by a row of B, MR·2 FMAs for MR broadcast loads and two vector
-loads, within the two loads a cycle of every x86-64 CPU since Haswell. Measured with its operands in L1 on one core of
-an AMD Zen 4, AVX-512: 0.98 to 1.00 of the ceiling of independent FMA chains.
+Bound: the FMA units. A step multiplies a column of A by a row of B: MR·2 FMAs for MR broadcast loads and two vector
+loads, within the two loads per cycle of every x86-64 CPU since Haswell. Measured with operands in L1 on one core of an
+AMD Zen 4 with AVX-512: 0.98–1.00 of the rate of independent FMA chains.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def emit_tile_loop(
     builder: Any, steps: Any, a: Any, b: Any, later: Any, later_step: Any, tile: tuple[Any, Any, Any], sums: list[Any],
     kind: ir.VectorType, multiply: Callable[[Any, Any, Any], Any],
 ) -> list[Any]:  # fmt: skip
-    """Emit `steps` ≥ 1 steps of a tile: each adds a column of A times a row of B to its sums, which are returned.
+    """Emit `steps` ≥ 1 steps of a tile and return its sums; each step adds a column of A times a row of B.
 
-    `a`, `b` and `later` point to elements, of which a vector of B has the type `kind`; there are `VECTORS_WIDE` sums a
-    row. `multiply(sum, element, vector)` emits an element of A times a vector of B, for a register full of that
-    element. A step prefetches a line at `later`, which advances by `later_step`, to the L2 cache.
+    `a`, `b` and `later` are pointers to elements; a vector of B has the type `kind`, and a row of the tile has
+    `VECTORS_WIDE` sums. `multiply(sum, element, vector)` emits the product of a broadcast element of A and a vector of
+    B, added to the sum. Each step prefetches a line at `later`, which advances by `later_step`, to the L2 cache.
 
-    `tile` is the destination of the sums: a pointer to bytes, the bytes between its rows, and the bytes of a row. Its
-    lines are prefetched early and one per step, since all at once would delay the loads of A and B. A row may begin
-    anywhere in a line, so the line of its end is prefetched, too.
+    `tile` is the destination of the sums: a pointer to bytes, the bytes between rows, and the bytes of a row. Its lines
+    are prefetched in the first steps, one per step, because all at once would delay the loads of A and B. A row may
+    start anywhere in a line, so the line of its last byte is prefetched, too.
     """
     rows, itemsize = len(sums) // VECTORS_WIDE, 8 if isinstance(kind.element, ir.DoubleType) else 4
     first, spacing, row_bytes = tile
@@ -66,26 +66,26 @@ def emit_tile_loop(
         return results
 
     lines = rows * (-(-VECTORS_WIDE * kind.count * itemsize // LINE_BYTES) + 1)
-    asking = builder.select(builder.icmp_signed("<", steps, INDEX(lines)), steps, INDEX(lines))
+    prefetching = builder.select(builder.icmp_signed("<", steps, INDEX(lines)), steps, INDEX(lines))
     last = builder.sub(row_bytes, INDEX(1))
 
-    def ask_and_step(index: Any, values: list[Any]) -> list[Any]:
+    def prefetch_and_step(index: Any, values: list[Any]) -> list[Any]:
         row = builder.mul(spacing, builder.urem(index, INDEX(rows)))
         column = builder.mul(builder.udiv(index, INDEX(rows)), INDEX(LINE_BYTES))
         column = builder.select(builder.icmp_signed("<", column, last), column, last)
         emit_prefetch(builder, builder.gep(first, [builder.add(row, column)]), write=1, level=1)
         return step(index, values)
 
-    sums = counted_loop(builder, asking, sums, ask_and_step)
-    rest = builder.sub(steps, asking)
-    return counted_loop_if_any(builder, rest, sums, lambda index, values: step(builder.add(index, asking), values))
+    sums = counted_loop(builder, prefetching, sums, prefetch_and_step)
+    rest = builder.sub(steps, prefetching)
+    return counted_loop_if_any(builder, rest, sums, lambda index, values: step(builder.add(index, prefetching), values))
 
 
 def _multiply_rows(
     rows_of: Callable[[int], int], depth: Any, a: Any, a_start: Any, b: Any, b_start: Any, c: Any, c_start: Any,
     c_stride: Any, begins: Any, later: Any, ahead: Any, ahead_step: Any,
 ) -> Any:  # fmt: skip
-    """Return the signature and code of a tile's product with `rows_of(itemsize)` rows."""
+    """Return the signature and code generator of the product of a tile with `rows_of(itemsize)` rows."""
     flat = all(is_flat(x) and x.dtype == c.dtype for x in (a, b, c, later))
     if not (flat and index_arguments(depth, a_start, b_start, c_start, c_stride, ahead, ahead_step)):
         return None
@@ -137,11 +137,11 @@ def multiply_tile(
     typing: Any, depth: Any, a: Any, a_start: Any, b: Any, b_start: Any, c: Any, c_start: Any, c_stride: Any,
     begins: Any, later: Any, ahead: Any, ahead_step: Any,
 ) -> Any:  # fmt: skip
-    """Compute C += A·B for one tile of `tile_shape`, its sums in registers; C = A·B where `begins` is true.
+    """Compute C += A·B for one tile of `tile_shape`, with the sums in registers; C = A·B if `begins` is true.
 
-    `a` holds the tile's rows of A as `depth` ≥ 1 columns of MR elements one after the other, `b` its columns of B as
-    `depth` rows of NR; row i of the tile of C begins at c[c_start + i·c_stride]. Step d prefetches
-    later[ahead + d·ahead_step], which may lie beyond the array, to the L2 cache.
+    `a` holds the tile's rows of A as `depth` ≥ 1 consecutive columns of MR elements, `b` its columns of B as `depth`
+    rows of NR elements; row i of the tile of C begins at c[c_start + i·c_stride]. Step d prefetches
+    later[ahead + d·ahead_step], which may be beyond the end of the array, to the L2 cache.
     """
     arguments = depth, a, a_start, b, b_start, c, c_start, c_stride, begins, later, ahead, ahead_step
     return _multiply_rows(lambda itemsize: tile_shape(itemsize)[0], *arguments)
@@ -152,6 +152,6 @@ def multiply_half_tile(
     typing: Any, depth: Any, a: Any, a_start: Any, b: Any, b_start: Any, c: Any, c_start: Any, c_stride: Any,
     begins: Any, later: Any, ahead: Any, ahead_step: Any,
 ) -> Any:  # fmt: skip
-    """Compute `multiply_tile` for half the rows; `a` holds columns of MR/2 elements."""
+    """Compute the product of `multiply_tile` for half the rows; `a` holds columns of MR/2 elements."""
     arguments = depth, a, a_start, b, b_start, c, c_start, c_stride, begins, later, ahead, ahead_step
     return _multiply_rows(lambda itemsize: tile_shape(itemsize)[0] // 2, *arguments)

@@ -1,4 +1,4 @@
-"""Memory on huge pages, which separates cache misses from TLB misses; on small pages, to measure the TLB's cost."""
+"""Memory on huge pages, to measure cache misses without TLB misses, or on small pages, to measure both."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _advised(count: int, dtype: Any, advice: str) -> Any:
     size = -(-count * np.dtype(dtype).itemsize // HUGE_PAGE) * HUGE_PAGE
     memory = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, advice):
-        with suppress(OSError):  # a kernel without huge pages knows no advice about them; the share is read anyway
+        with suppress(OSError):  # a kernel without huge pages rejects the advice; the actual share is read later
             memory.madvise(getattr(mmap, advice))
     pages = np.frombuffer(memory, np.uint8)
     offset = -pages.ctypes.data % HUGE_PAGE

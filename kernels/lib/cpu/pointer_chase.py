@@ -49,8 +49,8 @@ class Cycle:
     def draw(self, pointers: Any) -> None:
         """Write a fresh random cycle: each line begins with the address of its successor.
 
-        `pointers` are the lines as uint64. A random permutation closed to a ring is uniform among all
-        cycles, as the result of Sattolo's algorithm is.
+        `pointers` are the lines as uint64. A random permutation closed to a ring is uniformly distributed over all
+        cycles, like the result of Sattolo's algorithm.
         """
         self.order = self.rng.permutation(len(self.order))
         following = np.roll(self.order, -1) * self.line + self.first
@@ -61,10 +61,10 @@ class Cycle:
         return self.first + self.line * int(self.order[steps % len(self.order)])
 
     def verify(self, steps: int, found: int) -> Verification:
-        """Check the last address of a chase from `after(0)`, which visits every line if it is longer than the cycle."""
+        """Check the address `found` after a chase from `after(0)`; with enough steps the chase visits every line."""
         return Verification(
             passed=found == self.after(steps),
-            method=f"where a fresh cycle leads in {steps} steps",
+            method=f"address after {steps} steps of a fresh cycle",
             expected=f"byte {self.after(steps) - self.first}",
             found=f"byte {found - self.first}",
         )
@@ -79,7 +79,7 @@ class Chaser:
         self.draw()
 
     def draw(self) -> None:
-        """Draw another cycle, and return to its first line."""
+        """Write another random cycle, and restart at its first line."""
         self.cycle.draw(self.pointers)
         self.position = np.uint64(self.cycle.after(0))
 

@@ -1,7 +1,7 @@
 """Vector instructions for Numba kernels: explicit loads, FMAs and non-temporal stores of vector registers.
 
-They are LLVM IR, not assembly, so that they work on every CPU that LLVM supports; only the speed depends on the
-registers of this CPU. `fma_microkernel` is the inner kernel of a matrix product, made of them.
+The instructions are LLVM IR, not assembly, so that they work on every CPU that LLVM supports. `fma_microkernel` is the
+microkernel of a matrix product that uses them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from accelbench.kernels.lib.cpu.target import this_cpu
 INDEX = ir.IntType(64)
 FLOATS = types.float32, types.float64
 WORDS = (types.uint32,)
-"""Types of words that hold several narrower numbers; vectors of them are only moved."""
+"""Types of words that hold several narrow numbers; their vectors support loads and stores only."""
 LINE_BYTES = 64
 """Bytes of a cache line; a vector that crosses a line takes two loads."""
 VECTORS_WIDE = 2
@@ -34,12 +34,12 @@ def features() -> frozenset[str]:
 
 
 def vector_bytes() -> int:
-    """Return the bytes of a vector register: 64 with AVX-512, 32 with AVX, SVE's width, else 16 (SSE2, NEON)."""
+    """Return the bytes of a vector register: 64 with AVX-512, 32 with AVX, the width of SVE, else 16 (SSE2, NEON)."""
     return this_cpu().vector_bytes
 
 
 def vector_registers() -> int:
-    """Return how many vector registers there are to keep sums in."""
+    """Return the number of vector registers."""
     return this_cpu().vector_registers
 
 
@@ -49,10 +49,10 @@ def lanes(itemsize: int) -> int:
 
 
 def fma_chains() -> int:
-    """Return the independent sums of the arithmetic ceiling, a register each.
+    """Return the number of independent sums in the measurement of the arithmetic peak: all registers but four.
 
-    u FMA units of latency l need u·l sums: 8 on AMD Zen 3 or Intel Skylake (2·4), 10 on Haswell (2·5),
-    16 on Arm Neoverse V and Apple M (4·4). Four registers stay free for the operands.
+    u FMA units with a latency of l cycles need u·l independent sums: 8 on AMD Zen 3 or Intel Skylake (2·4), 10 on
+    Haswell (2·5), 16 on Arm Neoverse V and Apple M (4·4). The other four registers hold the operands.
     """
     return vector_registers() - 4
 
@@ -60,10 +60,10 @@ def fma_chains() -> int:
 def tile_shape(itemsize: int) -> tuple[int, int]:
     """Return the rows and columns of C that the microkernel keeps in registers.
 
-    Two vectors wide; as many rows as leave registers for two vectors of B and two broadcasts of A: 6 rows of 16
-    registers, 14 of 32. With 6 rows a step is 12 FMAs for 2 + 6 loads, within the two loads and two FMAs per cycle of
-    every x86-64 CPU since Haswell. On ARM, whose FMAs take no operand from memory, LLVM loads elements of A in pairs
-    ahead of their use, and spills a sum if there are 14 rows: so it has 12.
+    The tile is two vectors wide, with as many rows as leave registers for two vectors of B and two broadcast elements
+    of A: 6 rows with 16 registers, 14 rows with 32. With 6 rows a step has 12 FMAs and 2 + 6 loads, within the two
+    loads and two FMAs per cycle of every x86-64 CPU since Haswell. On ARM, where FMAs have no memory operand, LLVM
+    loads elements of A in pairs before their use and would spill a sum with 14 rows, so there are 12.
     """
     operands = VECTORS_WIDE + (6 if this_cpu().is_arm else 2)
     return (vector_registers() - operands) // VECTORS_WIDE, VECTORS_WIDE * lanes(itemsize)
@@ -166,13 +166,13 @@ def lanes_of(typing: Any, array: Any) -> Any:
 
 @intrinsic
 def tile_rows(typing: Any, array: Any) -> Any:
-    """Return the rows of `tile_shape` for an array's type, a constant of the kernel."""
+    """Return the number of rows of `tile_shape` for the type of an array, a constant of the kernel."""
     return _constant_of_type(lambda itemsize: tile_shape(itemsize)[0], array)
 
 
 @intrinsic
 def tile_columns(typing: Any, array: Any) -> Any:
-    """Return the columns of `tile_shape` for an array's type, a constant of the kernel."""
+    """Return the number of columns of `tile_shape` for the type of an array, a constant of the kernel."""
     return _constant_of_type(lambda itemsize: tile_shape(itemsize)[1], array)
 
 
@@ -192,9 +192,9 @@ def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def store_past_cache(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """Write a vector to array[index:], aligned to its size, by a non-temporal store: no cache line is read first.
+    """Write a vector to array[index:], aligned to its size, by a non-temporal store, which reads no cache line first.
 
-    End with `fence` before another thread reads the array.
+    Call `fence` before another thread reads the array.
     """
     if not (is_flat(array) and index_arguments(index) and value == Vector(array.dtype)):
         return None
@@ -210,7 +210,7 @@ def store_past_cache(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def fence(typing: Any) -> Any:
-    """Order everything written before, non-temporal stores included, before everything after."""
+    """Order all earlier stores, including non-temporal ones, before all later memory accesses."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.fence("seq_cst")

@@ -3,10 +3,10 @@
 `this_cpu` determines it for all kernels: the architecture from LLVM, the extensions from Numba's settings (else LLVM),
 and the width of SVE, which differs between CPUs, from the operating system.
 
-SVE is used at the CPU's own width, by vectors of a fixed length: LLVM writes them as instructions on `z` registers
-under a predicate, given the least width of these registers. The code is right on each CPU whose registers are
-at least as wide. Not used: one code for all widths, predicates for a partial vector, and the
-non-temporal stores of NEON, which LLVM emits for pairs of registers only, so that ours become ordinary stores.
+SVE is used at the CPU's own width, by vectors of a fixed length: given the minimum width of the `z` registers, LLVM
+compiles them to predicated SVE instructions. The code is correct on every CPU whose registers are at least as wide. Not
+used: code for any width, predicates for partial vectors, and non-temporal stores of NEON, which LLVM emits for pairs of
+registers only, so that single ones become ordinary stores.
 
 No ARM CPU has run these kernels yet. `tests/kernels/test_arm.py` and `test_arm_emulated.py` show that they compile,
 that their loops contain the expected instructions, and that some give correct results under QEMU. Their speed is
@@ -44,7 +44,7 @@ class Target:
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes of a vector register: at most the CPU's width and the width that the settings allow."""
+        """Bytes of a vector register: the width of the CPU, or less if the settings limit it."""
         if "avx512f" in self.features:
             return 32 if "prefer-256-bit" in self.features and "avx512vl" in self.features else 64
         if "avx" in self.features:

@@ -16,10 +16,10 @@ from numba import get_num_threads, njit, types
 from numba.extending import intrinsic
 
 KEEP = "ACCELBENCH_KEEPS_CODE" in os.environ
-"""Whether NUMBA_CACHE_DIR is the folder of this worker's point. NUMBA_CACHE_DIR alone is no evidence, since a user may
-have set it for other programs."""
+"""Whether compiled code is cached: the runner sets this variable together with NUMBA_CACHE_DIR, which is then a
+directory for this point. A user may set NUMBA_CACHE_DIR alone for other programs."""
 compiled = njit(nogil=True, error_model="numpy", cache=KEEP)
-"""Decorator of kernels for one thread. They release the GIL, so that sampling threads can run meanwhile."""
+"""Decorator of kernels for one thread. They release the GIL, so that sampling threads can run."""
 parallel = njit(nogil=True, error_model="numpy", parallel=True, cache=KEEP)
 """Decorator of kernels that distribute a `prange` over all threads."""
 
@@ -33,7 +33,7 @@ def thread_count() -> int:
 def take_next(typing: Any, counter: Any) -> Any:
     """Add 1 to counter[0] of an int64 array atomically and return the old value: the next task.
 
-    Threads that take tasks this way finish together, for tasks of any cost and any threading layer of Numba.
+    This dynamic scheduling balances tasks of any cost, with any threading layer of Numba.
     """
     if not (isinstance(counter, types.Array) and counter.dtype == types.int64 and counter.layout == "C"):
         return None

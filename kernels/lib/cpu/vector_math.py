@@ -1,4 +1,4 @@
-"""The largest element and the exponential of vector registers, for Numba kernels (see `simd`)."""
+"""Maximum and exponential of vector registers, for Numba kernels (see `simd`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ LN_2 = 0.693359375, -2.12194440e-4
 COEFFICIENTS = 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1
 """Cephes' polynomial for (eʳ − 1 − r) / r² where |r| ≤ ln 2 / 2 (S. L. Moshier, `expf.c`)."""
 ROUNDS = 1.5 * 2**23
-"""A number whose sum with a small float32 has no bits behind the point: the lowest bits are the rounded number."""
+"""Magic number for rounding: its sum with a small float32 has no fractional bits, and its low bits are the rounded
+number."""
 
 
 def _larger(builder: Any, a: Any, b: Any) -> Any:

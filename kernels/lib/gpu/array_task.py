@@ -32,10 +32,11 @@ class DeviceMemory:
 def array_task(
     point: Point, problem: ArrayProblem, bind: Callable[..., Callable[[int], object]], *, scratch: int = 0
 ) -> Task:
-    """Return the task of `bind(*arrays)`, on the problem's arrays and then `scratch` long arrays.
+    """Return the task of the kernel that `bind(*arrays)` returns; the arrays are those of the problem and `scratch`
+    more long ones.
 
-    The arrays are CuPy's. `bind` returns `run(stream)`, which enqueues the kernel on a stream and does not wait. Long
-    arrays have the length that `array_length` chooses. Skip if they need more than half of the free device memory.
+    The arrays are CuPy arrays; long ones have the length that `array_length` returns. `bind` returns `run(stream)`,
+    which enqueues the kernel on a stream. Skip if the arrays need more than half of the free device memory.
     """
     cupy, count = cupy_library(), len(problem.long) + scratch
     length = array_length(problem.dtype.itemsize, arrays=count, moved=problem.moved)
@@ -62,7 +63,7 @@ def array_task(
 
 
 def cupy_task(point: Point, problem: ArrayProblem, operation: Callable[..., object], *, scratch: int = 0) -> Task:
-    """Return the task of `operation(cupy, *arrays)`, written in array operations: one kernel or more for each."""
+    """Return the task of `operation(cupy, *arrays)`, which uses array operations, each of one or more kernels."""
     cupy = cupy_library()
 
     def bind(*arrays: Any) -> Callable[[int], None]:

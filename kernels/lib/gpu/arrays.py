@@ -1,4 +1,4 @@
-"""Arrays in device memory: the length of those that a memory benchmark passes over, and their random contents."""
+"""Arrays in device memory for memory benchmarks: length and random contents."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ACCESS_BYTES = 16
 """Bytes of the widest access of a thread; the size of an array is a multiple of it."""
 MIN_BYTES = 256 * 1024**2
 CACHES = 4
-"""Minimum size of an array in L2 caches, so that a pass finds little of the previous pass in the cache."""
+"""Minimum size of an array as a multiple of the L2 cache, so that a pass has few hits from the previous pass."""
 MEMORY_SHARE = 16
-"""An execution moves at least this fraction, a sixteenth, of the free memory. Every card takes 16 ms or longer to read
-its whole memory (H100 80 GB: 24 ms, B200: 22 ms, V100 16 GB: 18 ms). So an execution takes 1 ms or longer, and the 3 to
-5 µs of filling and draining the multiprocessors are 0.5 % of it at most."""
+"""Divisor of the free memory: an execution moves at least a sixteenth of it. Every GPU takes 16 ms or longer to read
+its complete memory (H100 80 GB: 24 ms, B200: 22 ms, V100 16 GB: 18 ms). So an execution takes at least 1 ms, of which
+the 3–5 µs for filling and draining the multiprocessors are at most 0.5 %."""
 MOST_BYTES = 7 << 30
-"""Upper limit of the bytes that `MEMORY_SHARE` makes an execution move: 0.9 ms at 8 TB/s, and fewer than 2³¹ elements
-of 4 bytes, up to which CuPy sums with CUB."""
+"""Upper limit of the bytes moved because of `MEMORY_SHARE`: 0.9 ms at 8 TB/s, and fewer than the 2³¹ elements of 4
+bytes up to which CuPy sums by CUB."""
 
 
 def array_length(itemsize: int, *, arrays: int, moved: int) -> int:

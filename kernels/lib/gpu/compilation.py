@@ -1,9 +1,9 @@
 """Compilation of GPU kernels to machine code on a machine without a GPU, with the options used on a device.
 
-Numba-CUDA has NVVM make link-time code, which nvJitLink optimises and assembles, for `sm_90a` rather than `sm_90` from
-Hopper on. CuPy has NVRTC assemble CUDA C++. Both libraries report the registers and memory of a kernel, and nvdisasm
-lists its instructions (SASS). All come with the extra `dev`, of CUDA 13; `make kernels-report CUDA=12` compiles with
-those of CUDA 12.
+Numba-CUDA compiles to link-time code by NVVM, which nvJitLink optimises and assembles (from Hopper on for `sm_90a`
+instead of `sm_90`). CuPy compiles CUDA C++ by NVRTC. Both compilers report the registers and memory of a kernel, and
+nvdisasm lists its instructions (SASS). The extra `dev` installs the tools of CUDA 13; `make kernels-report CUDA=12`
+uses those of CUDA 12.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel
-from accelbench.profiling.child import module_command
+from accelbench.profiling.child import child_environment, module_command
 from accelbench.profiling.machine.packages import install_extra
 
+LOCAL_ACCESS = re.compile(r"\b(?:LDL|STL)\b")
+"""SASS of loads from and stores to local memory, which holds spilled registers."""
 TENSOR_CORE = re.compile(r"\b(?:[HIDQ]|HG|IG|QG|UTCH|UTCQ)MMA\b")
 """SASS of matrix multiplications: mma.sync, wgmma, and the fifth generation's tcgen05."""
-CAPABILITIES = ((8, 0), (9, 0), (10, 0))
-"""Compute capabilities of data-centre GPUs: Ampere, Hopper, Blackwell."""
+CAPABILITIES = ((7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
+"""Compute capabilities for which kernels are listed: Turing, Ampere, Ada, Hopper, Blackwell (servers, desktops)."""
 FIRST_SPECIFIC = (9, 0)
 """First compute capability for which Numba compiles architecture-specific code, `sm_90a`."""
 
@@ -50,6 +52,11 @@ class MachineCode:
     """SASS in order, with predicates and operands, without padding at the end."""
     loop: tuple[str, ...]
     """Instructions of the main loop (see `main_loop`); empty if there is none."""
+
+    @property
+    def loop_accesses(self) -> int:
+        """Number of accesses to local memory in the main loop."""
+        return sum(LOCAL_ACCESS.search(instruction) is not None for instruction in self.loop)
 
 
 def architectures(kernel: DeviceKernel) -> list[Capability]:
@@ -85,9 +92,9 @@ def toolchain() -> str:
 def main_loop(lines: Sequence[tuple[int, str]]) -> tuple[str, ...]:
     """Return the loop in which the kernel spends its time, of (address, instruction) pairs.
 
-    A backward branch spans a loop. The main loop is the smallest loop with tensor-core instructions, if there is one.
-    Else it is found from the largest loop inwards, as long as the inner loop has more than half of the instructions of
-    the outer one. Instructions that only some iterations execute are included.
+    A loop is the span of a backward branch. The main loop is the smallest loop with tensor-core instructions, if there
+    is one. Otherwise the search descends from the largest loop to inner ones, as long as the inner loop has more than
+    half of the instructions of the outer one. Instructions that only some iterations execute are included.
     """
     loops = []
     for address, instruction in lines:
@@ -143,13 +150,13 @@ def _without_a_device(architecture: Architecture) -> Iterator[None]:
     """Provide the compute capability that Numba reads from the current device when a kernel calls a device function."""
     from numba.cuda import dispatcher
 
-    asked = dispatcher.get_current_device
+    original = dispatcher.get_current_device
     here = SimpleNamespace(compute_capability=(architecture.major, architecture.minor))
     dispatcher.get_current_device = lambda: here
     try:
         yield
     finally:
-        dispatcher.get_current_device = asked
+        dispatcher.get_current_device = original
 
 
 def _compile_numba(kernel: NumbaKernel, architecture: Architecture, output: str) -> Any:
@@ -169,7 +176,7 @@ def _numba_binary(kernel: NumbaKernel, architecture: Architecture) -> tuple[byte
     """Return (cubin, assembler's output), linked by a process of `link`."""
     code = _compile_numba(kernel, architecture, "ltoir")
     command = module_command("accelbench.kernels.lib.gpu.link", f"sm_{architecture}")
-    linked = subprocess.run(command, input=code, capture_output=True)
+    linked = subprocess.run(command, input=code, capture_output=True, env=child_environment())
     if linked.returncode != 0:
         raise RuntimeError(f"nvJitLink: {linked.stderr.decode()}")
     return linked.stdout, linked.stderr.decode()
@@ -201,7 +208,7 @@ def _cuda_binary(source: str, options: tuple[str, ...], architecture: Architectu
 
 @cache
 def _tool(name: str) -> str:
-    """Return the path of a CUDA program: from its wheel, whose version matches the other compilers, else from PATH."""
+    """Return the path of a CUDA program: from its wheel, which matches the other compilers, otherwise from PATH."""
     nvidia = importlib.import_module("nvidia")
     wheels = [path for root in nvidia.__path__ for path in Path(root).glob(f"*/bin/{name}")]
     found = str(wheels[0]) if wheels else shutil.which(name)
@@ -242,7 +249,7 @@ def disassemble(binary: bytes, entry: str | None = None) -> list[tuple[int, str]
         file.write(binary)
         file.flush()
         command = [_tool("nvdisasm"), "--print-code", "--no-dataflow", file.name]
-        outcome = subprocess.run(command, capture_output=True, text=True)
+        outcome = subprocess.run(command, capture_output=True, text=True, env=child_environment())
     if outcome.returncode != 0:
         raise RuntimeError(f"nvdisasm: {outcome.stderr or outcome.stdout}")
     if entry is None:

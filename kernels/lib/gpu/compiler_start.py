@@ -1,7 +1,7 @@
 """Start-up of Numba's CUDA compiler: importing this module compiles an empty kernel.
 
 The first kernel of a process takes half a second of CPU time more than later ones, to register types and functions and
-to load libNVVM. A process that forks workers spends it once for all of them; no device is needed.
+to load libNVVM. A process that forks workers imports this module once for all of them. No device is needed.
 """
 
 from __future__ import annotations

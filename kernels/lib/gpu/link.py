@@ -1,8 +1,8 @@
 """Linking of link-time code from standard input to machine code on standard output: `python -m … sm_90a`.
 
-The assembler's report of registers and memory goes to standard error. nvJitLink gets the same options as from Numba on
-a device. It runs in a process of its own, because a process that links dozens of kernels, as no measurement does,
-corrupts its memory sooner or later (observed in 13.5).
+The assembler's report of registers and memory is printed to standard error. nvJitLink gets the same options as from
+Numba on a device. It runs in a separate process, because linking dozens of kernels in one process eventually corrupts
+its memory (observed with 13.5; measurements link few kernels per process).
 """
 
 from __future__ import annotations

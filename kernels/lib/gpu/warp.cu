@@ -1,7 +1,6 @@
-// The instructions of a warp that its tensor cores are fed by, compute capability 8.0 and later: cp.async, ldmatrix and
-// mma.sync. half.cu comes before it.
+// Warp-level instructions for tensor cores, compute capability 8.0 and later: cp.async, ldmatrix and mma.sync. Compiled
+// after half.cu.
 
-#ifndef CUDA_ON_HOST
 __device__ __forceinline__ unsigned char* dynamic_shared() {
     extern __shared__ __align__(128) unsigned char storage[];
     return storage;
@@ -11,14 +10,14 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
     return (unsigned)__cvta_generic_to_shared(pointer);
 }
 
-// Copy 16 bytes into shared memory, of which the first `bytes` (0 or 16) are read and the others are zeros.
+// Copy 16 bytes to shared memory: `bytes` is 16 to read them, or 0 to write zeros without reading.
 __device__ __forceinline__ void cp_async_16(unsigned to, const void* from, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Wait until at most N of this thread's latest groups are unfinished.
+// Wait until at most the N latest groups of this thread are pending.
 template <int N>
 __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
@@ -40,5 +39,4 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const unsigned (&a)[
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-#endif
 

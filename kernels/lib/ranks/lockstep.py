@@ -1,6 +1,6 @@
-"""Lockstep of ranks: rank 0 sends commands that all ranks execute, over channels used for nothing else.
+"""Lockstep execution of ranks: rank 0 sends commands that all ranks execute, over separate channels.
 
-The timed messages go through the engine that is measured; these channels carry a few bytes before and after.
+The timed messages use the measured communication library; the channels carry a few bytes before and after.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 from accelbench.profiling.benchmark import Task, Together
 from accelbench.profiling.ranks.channel import Address, Channel, Message
 from accelbench.profiling.ranks.rendezvous import connect, gather, listen
-from accelbench.profiling.ranks.world import DOING, World
+from accelbench.profiling.ranks.world import PROGRESS, World
 from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.host import sample_seconds
 
 MEET_SECONDS = 60.0
-"""Seconds within which all ranks must connect; their workers start together."""
+"""Seconds within which all ranks must connect; their workers start at the same time."""
 
 
 class PointEnded(Exception):
-    """Raised if rank 0 ended the point."""
+    """Raised on other ranks if rank 0 ended the point."""
 
 
 class Lockstep:
@@ -66,7 +66,7 @@ class Lockstep:
         return self._receive(0)["next"]
 
     def close(self) -> None:
-        """Close the channels, which ends the other ranks' waiting for this one."""
+        """Close the channels, so that other ranks stop waiting for this one."""
         for peer in self._peers.values():
             peer.close()
 
@@ -86,7 +86,7 @@ _CONNECTED: dict[str, Lockstep] = {}
 
 
 def lockstep(here: World) -> Lockstep:
-    """Return the channels between the ranks of this world, which are kept for all its points."""
+    """Return the channels between the ranks of a world, opened once for all points."""
     place = here.model_dump_json()
     if place not in _CONNECTED:
         leave()
@@ -95,7 +95,7 @@ def lockstep(here: World) -> Lockstep:
 
 
 def leave() -> None:
-    """Close all channels, which ends the other ranks' waiting for this one."""
+    """Close all channels, so that other ranks stop waiting for this one."""
     while _CONNECTED:
         _CONNECTED.popitem()[1].close()
 
@@ -109,11 +109,11 @@ class RankSteps:
     """Functions that a rank executes in lockstep with the others."""
 
     run: Callable[[int], object]
-    """Do that many executions, and wait for their end."""
+    """Does a number of executions and waits for their end."""
     check: Callable[[], Any]
-    """Do one execution on fresh data, and return the result as a JSON value."""
+    """Does one execution on fresh data and returns the result as a JSON value."""
     load: Callable[[], object] = nothing
-    """Restore the data that executions overwrite, untimed."""
+    """Restores the inputs that executions overwrite; not timed."""
 
 
 def lockstep_task(
@@ -124,10 +124,10 @@ def lockstep_task(
     metrics: Callable[[float], dict[str, Metric]],
     seconds: Callable[[Sequence[float]], float] = max,
 ) -> Task:
-    """Return this rank's task; all ranks execute what is requested of rank 0's task.
+    """Return this rank's task; calls of rank 0's task are executed by all ranks.
 
-    `judge` returns the verification of the results of all ranks. `seconds` combines the ranks' times of a sample: by
-    default the longest, since an execution ends with its last rank.
+    `judge` returns the verification from the results of all ranks. `seconds` combines the ranks' times of a sample, by
+    default to the longest, because an execution ends when the last rank has finished.
     """
 
     def one() -> None:
@@ -138,7 +138,7 @@ def lockstep_task(
     def timed(loops: int) -> float:
         part.load()
         steps.exchange(None)
-        part.run(1)  # the last rank to leave the exchange starts late: this untimed execution waits for it
+        part.run(1)  # untimed: synchronises the ranks, which leave the exchange at different times
         own = sample_seconds(lambda: part.run(loops), 1) / loops
         return seconds(steps.exchange(own))
 
@@ -148,7 +148,7 @@ def lockstep_task(
     does: dict[str, Callable[..., Any]] = {"one": one, "timed": timed, "check": check}
 
     def do(name: str, *arguments: int) -> Any:
-        DOING.at("step")
+        PROGRESS.at("step")
         return does[name](*arguments)
 
     def lead(name: str, *arguments: int) -> Any:

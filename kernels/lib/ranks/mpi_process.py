@@ -1,11 +1,11 @@
-"""The process of a rank that stays in MPI for a whole run and executes the rank's MPI points.
+"""MPI process of a rank: initialises MPI once per run and executes the rank's MPI points.
 
-A process can enter and leave MPI once (MPI_Init, MPI_Finalize), and a launcher expects one such process per rank, but
-each point has a worker of its own. So each rank has one more process, which outlives the workers. It is idle until a
-worker requests the preparation of a point; the point's task is then run, timed and checked in this process.
+A process can call MPI_Init and MPI_Finalize only once, and a launcher expects one MPI process per rank, but each point
+has its own worker. So each rank has one additional process, which outlives the workers. It is idle until a worker
+requests the preparation of a point; then the point's task is run, timed and verified in this process.
 
-Worker and process communicate over a Unix socket in a private folder. A request is a name with arguments, a reply is a
-result or an exception; both are pickled.
+Worker and MPI process communicate over a Unix socket in a private directory. A request is a name with arguments, a
+reply is a result or an exception; both are pickled.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from typing import Any, cast
 
 from accelbench.kernels.lib.ranks.lockstep import leave
 from accelbench.profiling.benchmark import Skip, Task, Together
+from accelbench.profiling.child import child_environment, module_command
 from accelbench.profiling.machine.packages import install_extra
 from accelbench.profiling.ranks.channel import Channel, Message
 from accelbench.profiling.ranks.world import World, join, world
@@ -41,10 +42,10 @@ ADDRESS = "ACCELBENCH_MPI"
 LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_FD", "PMIX_RANK")
 """Environment variables set by MPI launchers: Open MPI, the MPICH family, Slurm with an MPI plug-in, PRRTE."""
 LAUNCHED_RANKS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
-GREETING_SECONDS = 20.0
+HANDSHAKE_SECONDS = 20.0
 """Seconds after which a process without reply is considered blocked in MPI."""
-LAST_SECONDS = 10
-"""Seconds to leave MPI, which all ranks do together."""
+FINALIZE_SECONDS = 10
+"""Time limit in seconds of MPI_Finalize, in which the ranks wait for each other."""
 
 
 @contextmanager
@@ -59,9 +60,10 @@ def mpi_process() -> Iterator[None]:
         listener.listen()
         listener.set_inheritable(True)
         process = subprocess.Popen(
-            [sys.executable, "-m", "accelbench.kernels.lib.ranks.mpi_process", str(listener.fileno())],
-            stdin=subprocess.PIPE,  # its end is what ends the process, however this one ends
-            close_fds=False,  # MPICH's launcher talks through a file that it opened for the rank
+            module_command("accelbench.kernels.lib.ranks.mpi_process", str(listener.fileno())),
+            stdin=subprocess.PIPE,  # end of file ends the process, even if this one crashes
+            close_fds=False,  # MPICH's launcher passes the rank an open file descriptor
+            env=child_environment(),
             start_new_session=True,
         )
         os.environ[ADDRESS] = address
@@ -72,7 +74,7 @@ def mpi_process() -> Iterator[None]:
             assert process.stdin is not None
             process.stdin.close()
             try:
-                process.wait(LAST_SECONDS)
+                process.wait(FINALIZE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -87,11 +89,11 @@ def in_mpi_process(module: str, point: Point) -> Task:
         raise Skip(f"mpi4py is not installed: {install_extra('mpi')}")
     if ADDRESS not in os.environ:
         command = f"mpirun -n {world().size} accelbench run {point.benchmark} --param impl=mpi"
-        raise Skip(f"the ranks were not started by an MPI launcher: '{command}' does")
+        raise Skip(f"the ranks were not started by an MPI launcher; use '{command}'")
     end = socket.socket(socket.AF_UNIX)
     end.connect(os.environ[ADDRESS])
     ask = partial(_ask, Channel(end))
-    ask("hello", seconds=GREETING_SECONDS)
+    ask("hello", seconds=HANDSHAKE_SECONDS)
     return Task(
         run=partial(ask, "run"),
         verify=partial(ask, "verify"),
@@ -105,14 +107,14 @@ def in_mpi_process(module: str, point: Point) -> Task:
 
 def _ask(channel: Channel, name: str, *arguments: Any, seconds: float | None = None) -> Any:
     channel.send(ask=name, arguments=_packed(arguments))
-    answer = channel.receive(seconds)
-    if answer is None and channel.open:
-        raise RuntimeError("this rank's MPI is still held up in an operation that an earlier point broke off")
-    if answer is None:
-        raise RuntimeError("the process that holds this rank's place in MPI has ended; MPI says why, if anything")
-    if "raised" in answer:
-        raise _unpacked(answer["raised"])
-    return _unpacked(answer["returned"])
+    reply = channel.receive(seconds)
+    if reply is None and channel.open:
+        raise RuntimeError("this rank's MPI process is still blocked in an operation that an earlier point aborted")
+    if reply is None:
+        raise RuntimeError("this rank's MPI process has ended; see the output of MPI for the reason")
+    if "raised" in reply:
+        raise _unpacked(reply["raised"])
+    return _unpacked(reply["returned"])
 
 
 def _packed(found: Any) -> str:
@@ -124,14 +126,14 @@ def _unpacked(text: str) -> Any:
 
 
 def mpi(here: World) -> Any:
-    """Return the module `mpi4py.MPI` with all ranks of this world in MPI; Skip if that is impossible.
+    """Return the module `mpi4py.MPI`, initialised with all ranks of the world; Skip if that is impossible.
 
-    The first call enters MPI in this process, which `mpi_process` started.
+    The first call initialises MPI in this process, which `mpi_process` started.
     """
     launched = next((os.environ[name] for name in LAUNCHED_RANKS if name in os.environ), str(here.size))
     if launched != str(here.size):
         # MPI_Init waits for all of them.
-        raise Skip(f"MPI takes all {launched} processes that its launcher started, and this point has {here.size}")
+        raise Skip(f"MPI requires all {launched} processes that its launcher started, but this point has {here.size}")
     try:
         import mpi4py
 
@@ -139,12 +141,12 @@ def mpi(here: World) -> Any:
         found = import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
         raise Skip(f"MPI cannot be loaded: {error}") from error
-    seen = (found.COMM_WORLD.rank, found.COMM_WORLD.size)
-    if seen != (here.rank, here.size):
+    rank, size = found.COMM_WORLD.rank, found.COMM_WORLD.size
+    if (rank, size) != (here.rank, here.size):
         library = found.Get_library_version().splitlines()[0]
         raise Skip(
-            f"{library} takes this for rank {seen[0]} of {seen[1]}, and its launcher for {here.rank} of {here.size}: "
-            "they are not of one MPI"
+            f"{library} reports rank {rank} of {size}, the launcher rank {here.rank} of {here.size}: "
+            "use the launcher of the MPI library with which mpi4py was built"
         )
     return found
 
@@ -161,13 +163,13 @@ class Server:
         """Execute the worker's requests; discard its task when it has ended."""
         for message in worker.read():
             try:
-                answer = {"returned": _packed(self._do(worker, message))}
-            except Exception as error:  # noqa: BLE001 - whatever a benchmark does wrong is the worker's to report
-                answer = {"raised": _packed(_portable(error))}
-            worker.send(**answer)
+                reply = {"returned": _packed(self._do(worker, message))}
+            except Exception as error:  # noqa: BLE001 - the worker reports every error of a benchmark
+                reply = {"raised": _packed(_portable(error))}
+            worker.send(**reply)
         if not worker.open and worker is self._worker:
             self._task = None
-            leave()  # so that the other ranks' processes, which may wait for this one, are there for what comes
+            leave()  # other ranks' MPI processes may wait for this one, and must be free for the next point
 
     def _do(self, worker: Channel, message: Message) -> Any:
         name, arguments = message["ask"], _unpacked(message["arguments"])
@@ -180,8 +182,8 @@ class Server:
         return getattr(self._task if hasattr(self._task, name) else self._task.together, name)(*arguments)
 
     def _prepare(self, module: str, point: Point, here: World) -> Work:
-        """Make the task, and return its work."""
-        self._task = None  # its memory
+        """Prepare the task of a point and return its work."""
+        self._task = None  # releases the memory of the previous task
         join(here)
         self._task = import_module(module).prepare_in_mpi(point)
         assert self._task is not None
@@ -207,7 +209,7 @@ def main(listener: socket.socket) -> None:
                     if not worker.open:
                         selector.unregister(worker)
                         worker.close()
-    signal.alarm(LAST_SECONDS)  # leaving MPI waits for the other ranks, which may be gone
+    signal.alarm(FINALIZE_SECONDS)  # MPI_Finalize waits for the other ranks, which may have ended
 
 
 def _portable(error: Exception) -> Exception:
@@ -215,7 +217,7 @@ def _portable(error: Exception) -> Exception:
     error.add_note(traceback.format_exc())
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - there is no list of what pickle and constructors raise
+    except Exception:  # noqa: BLE001 - pickle and constructors may raise any exception
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
 

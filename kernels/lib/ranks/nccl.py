@@ -52,7 +52,7 @@ class Communicator:
         self._settle()
 
     def _settle(self) -> None:
-        """Wait for CuPy's stream, which writes the arrays and which the communicator's stream does not wait for."""
+        """Wait for CuPy's stream, which writes the arrays; the communicator's stream is not ordered after it."""
         library("cupy").cuda.runtime.deviceSynchronize()
 
 
@@ -61,4 +61,4 @@ def require_own_gpus(identities: Sequence[str]) -> None:
     for rank, identity in enumerate(identities):
         first = identities.index(identity)
         if first != rank:
-            raise Skip(f"NCCL takes a GPU for each rank, and ranks {first} and {rank} have the same one")
+            raise Skip(f"NCCL requires a GPU for each rank, but ranks {first} and {rank} have the same one")

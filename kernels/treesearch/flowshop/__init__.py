@@ -1,4 +1,4 @@
-"""Branch and bound on the permutation flow shop: a tree that a bound prunes, on Taillard's instances."""
+"""Branch and bound on Taillard's instances of the permutation flow shop: a search tree pruned by a lower bound."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from accelbench.profiling.benchmark import benchmark
     module="accelbench.kernels.treesearch.flowshop.{device}_{impl}",
     axes={"instance": (3, 14)},
     choices={"instance": (2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 19)},
-    figure="items",
-    time_limit_s=600,  # the largest takes minutes on a few cores
+    metric="items",
+    time_limit_s=600,  # the largest instance takes minutes on a few cores
     small={"instance": (7,)},
 )
 def flowshop() -> None:
-    """Prove a flow shop's optimum by branch and bound; one item is one partial schedule that is branched from."""
+    """Proof of the optimum of a flow shop by branch and bound; one item is one branched partial schedule (node)."""

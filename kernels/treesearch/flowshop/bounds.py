@@ -1,7 +1,7 @@
-"""Lower bounds of all children of a partial schedule, as a Numba intrinsic with a job in every vector lane.
+"""Lower bounds of all children of a partial schedule, as a Numba intrinsic with one job per vector lane.
 
-Written as LLVM IR, not as assembly, so that it works on every CPU that LLVM knows. 16-bit integers suffice: no sum
-exceeds (jobs + machines) · 99 twice over, 5,940 for 20 jobs on 10 machines.
+Bound: integer vector instructions. Written as LLVM IR, not as assembly, so that it works on every CPU that LLVM
+supports. 16-bit integers suffice: no sum exceeds 2 · (jobs + machines) · 99, 5,940 for 20 jobs on 10 machines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from accelbench.kernels.lib.cpu.simd import INDEX
 
 LANES = 32
-"""Jobs at most: a set of jobs is a 32-bit word. Two vector registers of AVX2, one of AVX-512, four of SSE2 or NEON."""
+"""Maximum jobs: a set of jobs is a 32-bit word. Two vector registers of AVX2, one of AVX-512, four of SSE2 or NEON."""
 HALF = ir.IntType(16)
 VECTOR = ir.VectorType(HALF, LANES)
 
@@ -27,11 +27,11 @@ def is_flat(array: types.Type, dtype: types.Type) -> bool:
 
 @intrinsic
 def bound_children(typing: Any, times: Any, tails: Any, state: Any, optimum: Any, ends: Any) -> Any:
-    """Return the jobs, one bit each, whose appending keeps the bound below the optimum; `ends`: when each would end.
+    """Return the jobs, one bit each, that can be appended with a bound below the optimum; write end times to `ends`.
 
-    `state` is uint32[machines], `front` in the lower half of each word and `remain` in the upper one. `times` and
-    `ends` are int16[machines · LANES], machine after machine; `tails` is int16[machines]. Bits of jobs that are
-    scheduled already, or that do not exist, mean nothing.
+    `state` is uint32[machines], with `front` in the lower half of each word and `remain` in the upper half. `times` and
+    `ends` are int16[machines · LANES], ordered by machine; `tails` is int16[machines]. Bits of jobs that are already
+    scheduled or do not exist are undefined.
     """
     given = (times, types.int16), (tails, types.int16), (state, types.uint32), (ends, types.int16)
     if not (all(is_flat(*pair) for pair in given) and optimum == types.int16):

@@ -1,11 +1,11 @@
-"""Flow shop branch and bound on all cores: depth first in each thread, work sharing, one child per vector lane.
+"""Flow shop branch and bound on all cores: depth-first search per thread, work sharing, one child per vector lane.
 
-Bound: integer instructions of vectors. All children of a node are bounded in one pass over the machines, six operations
-on 32 jobs for each, two instructions apiece with AVX2; what is left is copying a node's few words from the stack and
-those of the children to keep onto it. Memory traffic stays in the first-level cache.
+Bound: integer vector instructions. The bounds of all children of a node are computed in one pass over the machines,
+with six operations on 32 jobs per machine, each two instructions with AVX2. The rest is copying the words of a node
+from the stack and those of its remaining children to the stack. Memory traffic stays in L1.
 
-Measured on one thread of an AMD EPYC 7003 at 3.24 GHz: instance 14, with ten machines, at 15 million nodes/s. The 120
-vector instructions of the bound, at four per clock, are 14 % of that time; copying and branches take the rest.
+Measured on one thread of an AMD EPYC 7003 at 3.24 GHz: 15 million nodes/s for instance 14, with ten machines. The 120
+vector instructions per node, at four per clock, are 14 % of that time; copying and branches take the rest.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from accelbench.kernels.treesearch.sharing import (
     begin,
     give,
     make_room,
-    new_control,
-    new_pool,
+    new_search,
     someone_waits,
     take,
 )
@@ -35,15 +34,13 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 CAPACITY = 64 * LANES
-"""Columns of a thread's stack at first: four times what a search of 32 jobs can leave pending, one node at a time."""
+"""Initial columns of a thread's stack: four times the maximum number of pending nodes with 32 jobs."""
 SHARE = 8
-"""Pending nodes from which on a thread gives some away."""
-PAD = 16
-"""Words between the results of two threads: 128 bytes, so that they share no cache line and no pair of lines."""
+"""Minimum pending nodes with which a thread shares nodes."""
 
 
 def padded_times(instance: Instance) -> Any:
-    """int16[machines · LANES]: the processing times, machine after machine, with zeros for jobs that do not exist."""
+    """Return the processing times as int16[machines · LANES], ordered by machine, with zeros for nonexistent jobs."""
     rows = np.zeros((instance.machines, LANES), np.int16)
     rows[:, : instance.jobs] = instance.times
     return rows.reshape(-1)
@@ -52,8 +49,8 @@ def padded_times(instance: Instance) -> Any:
 def empty_schedule(instance: Instance) -> Any:
     """Return the node from which the search starts: uint32[1 + machines, 1].
 
-    Word 0 is the set of jobs not yet scheduled; then, for each machine, when it has finished the scheduled jobs
-    (`front`, the lower half of the word), and the time that the other jobs need on it (`remain`, the upper half).
+    Word 0 is the set of unscheduled jobs. One word per machine follows: its lower half is the time at which the machine
+    finishes the scheduled jobs (`front`), its upper half the total time of the unscheduled jobs on it (`remain`).
     """
     remain = instance.times.sum(axis=1).astype(np.uint32)
     return np.concatenate([[(1 << instance.jobs) - 1], remain << 16]).astype(np.uint32)[:, None]
@@ -61,7 +58,7 @@ def empty_schedule(instance: Instance) -> Any:
 
 @compiled
 def search(times: Any, tails: Any, optimum: Any, pool: Any, control: Any, stack: Any, result: Any) -> None:
-    """Do one thread's part of the search: result[0] = nodes."""
+    """Do the part of one thread in the search; write its number of nodes to result[0]."""
     machines = len(tails)
     state = np.empty(machines, np.uint32)
     ends = np.empty(machines * LANES, np.int16)
@@ -100,21 +97,19 @@ def search(times: Any, tails: Any, optimum: Any, pool: Any, control: Any, stack:
 def search_all(
     times: Any, tails: Any, optimum: Any, first: Any, pool: Any, control: Any, stacks: Any, results: Any
 ) -> None:
-    """Search the whole tree; thread t leaves its number of nodes in results[t, 0]."""
+    """Search the complete tree; thread t writes its number of nodes to results[t, 0]."""
     begin(first, pool, control)
     for thread in prange(len(results)):
         search(times, tails, optimum, pool, control, stacks[thread], results[thread])
 
 
 def prepare(point: Point) -> Task:
-    """Draw the instance and make the stacks."""
+    """Return the task of searching the point's instance on all threads."""
     instance = find_instance(int(point["instance"]))
     times, tails = padded_times(instance), instance.tails.astype(np.int16)
     first = empty_schedule(instance)
     threads = thread_count()
-    pool, control = new_pool(first), new_control()
-    stacks = np.zeros((threads, len(first), CAPACITY), np.uint32)
-    results = np.zeros((threads, PAD), np.int64)
+    pool, control, stacks, results = new_search(first, threads, CAPACITY)
 
     def run() -> None:
         search_all(times, tails, np.int16(instance.optimum), first, pool, control, stacks, results)

@@ -1,14 +1,16 @@
 """Taillard's permutation flow shop instances of 20 jobs, and the size of the tree that proves their optimum.
 
-The problem: n jobs pass m machines in the same order; find the order of the jobs that ends first. A node of the tree is
-a partial schedule; a child appends one of the jobs not yet scheduled. The upper bound is the optimum from the start, so
-a child is a node of the tree exactly if its lower bound is below the optimum, and the tree does not depend on the order
-of the search: no schedule remains in the end, which proves that none is better. The empty schedule is not counted.
+The problem: n jobs pass through m machines in the same order; find the order of the jobs with the shortest total time
+(makespan). A node of the tree is a partial schedule; a child appends one of the unscheduled jobs. The upper bound is
+the known optimum from the start, so a child is a node of the tree if and only if its lower bound is below the optimum,
+and the tree does not depend on the order of the search. The search ends without a complete schedule, which proves that
+none is better than the optimum. The empty schedule is not counted.
 
-The bound (LB1 with tails over all jobs): `front[k]` is when machine k has finished the scheduled jobs, `remain[k]` the
-sum of the other jobs' times on k, `tails[k]` the shortest time that any job needs after machine k. With
-t(0) = front[0] + remain[0] and t(k) = max(t(k−1), front[k] + remain[k]), the bound is max over k of t(k) + tails[k].
-Since remain falls by what front grows, a parent's remain can be added to the time at which the child's job starts.
+The lower bound is LB1 with tails over all jobs. `front[k]` is the time at which machine k finishes the scheduled jobs,
+`remain[k]` the sum of the other jobs' times on k, `tails[k]` the shortest time of any job after machine k. With
+t(0) = front[0] + remain[0] and t(k) = max(t(k−1), front[k] + remain[k]), the bound is the maximum over k of
+t(k) + tails[k]. For a child, front grows by the time of its job and remain decreases by it, so the parent's remain can
+be added to the start time of the job.
 
 Sources: E. Taillard, "Benchmarks for basic scheduling problems", European Journal of Operational Research 64, 1993
 (generator, time seeds; the optima are from the author's later lists); B. J. Lageweg, J. K. Lenstra and A. H. G. Rinnooy
@@ -54,13 +56,13 @@ NODES = {
     16: 10716303,
     19: 178,
 }
-"""Nodes of the tree by the instance's number. 3 and 14 are published; the others were counted by two programs that
-share no code, the CPU's search and a plain one, and `tests/kernels/test_flowshop.py` counts the small ones again."""
+"""Number of nodes by instance. For 3 and 14 the numbers are published; the others were counted by two independent
+programs, the CPU search and a plain one. `tests/kernels/test_flowshop.py` counts the small ones again."""
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance, by Taillard's number: 14 is what others call ta014."""
+    """Instance by Taillard's number: 14 is the instance ta014."""
 
     number: int
     machines: int
@@ -71,17 +73,17 @@ class Instance:
 
     @cached_property
     def times(self) -> Any:
-        """int32[machines, jobs]: the time that a job needs on a machine, 1 to 99."""
+        """Processing times, 1 to 99, as int32[machines, jobs]."""
         return draw_times(self.seed, self.machines, self.jobs)
 
     @cached_property
     def tails(self) -> Any:
-        """int32[machines]: the shortest time that any job needs after that machine."""
+        """Shortest time of any job after each machine, as int32[machines]."""
         after = self.times.sum(axis=0) - np.cumsum(self.times, axis=0)
         return after.min(axis=1).astype(np.int32)
 
     def verify(self, nodes: int) -> Verification:
-        """Passes only if it is the known number."""
+        """Check the number of nodes against the known one."""
         return Verification(
             passed=nodes == self.nodes,
             method="known number of nodes",
@@ -91,9 +93,9 @@ class Instance:
 
 
 def draw_times(seed: int, machines: int, jobs: int) -> Any:
-    """Taillard's generator: a Lehmer sequence, one number for each job on the first machine, then on the second.
+    """Return processing times by Taillard's generator, a Lehmer sequence, in the order of machines and then jobs.
 
-    x ← 16807·x mod (2³¹ − 1), and 1 + floor(99·x / (2³¹ − 1)) is a time.
+    x ← 16807·x mod (2³¹ − 1), and the time is 1 + floor(99·x / (2³¹ − 1)).
     """
     modulus = 2**31 - 1
     times = np.empty(machines * jobs, np.int32)
@@ -104,7 +106,7 @@ def draw_times(seed: int, machines: int, jobs: int) -> Any:
 
 
 def find_instance(number: int) -> Instance:
-    """Return the instance of that number; KeyError where the size of its tree is not known."""
+    """Return the instance by its number; raise KeyError if the size of its tree is unknown."""
     machines = 5 if number <= len(SEEDS[5]) else 10
     place = (number - 1) % len(SEEDS[5])
     return Instance(number, machines, SEEDS[machines][place], OPTIMA[machines][place], NODES[number])

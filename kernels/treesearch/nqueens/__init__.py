@@ -1,4 +1,4 @@
-"""N-Queens: counting every placement by tree search, the classic irregular workload."""
+"""N-Queens: counting all placements by tree search, a classic irregular workload."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from accelbench.profiling.benchmark import axis, benchmark
         "cores": {"cpu": ("one", "all"), "gpu": ("all",)},
         "queens": {"cpu": (12, 14), "gpu": (16, 18)},
     },
-    figure="items",
+    metric="items",
     cores=axis("cores"),
     limits={"queens": (1, 22)},
     small={"queens": (10,)},
 )
 def nqueens() -> None:
-    """Count all placements of N queens by depth-first search; one item is one queen placed.
+    """Count of all placements of N queens by depth-first search; one item is one placed queen (node of the tree).
 
-    `prefix` searches the whole board row by row. `tuned` uses the board's symmetry and looks ahead, so its tree has
-    about a sixth of the nodes: the rates of nodes compare searches of the same tree only, and what compares any two is
-    the metric "rate by solutions".
+    `prefix` searches the complete board row by row. `tuned` uses the symmetry of the board and looks ahead, so its tree
+    has about a sixth of the nodes. Rates in nodes per second are comparable for the same tree only; the metric "rate by
+    solutions" is comparable for all implementations.
     """

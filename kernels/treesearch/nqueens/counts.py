@@ -1,8 +1,8 @@
-"""Exact check of N-Queens: the solutions of the whole board, and the nodes of its tree.
+"""Exact check of N-Queens: the number of solutions, and the number of nodes of the tree.
 
-The number of solutions is published for every board up to 22. The number of nodes depends on the tree, and is known for
-the boards of two tables (`published.py`). For a larger board single tasks, drawn at random, are counted once more by a
-plain search (`recount.py`): of each, nodes and solutions must agree.
+The number of solutions is published for all boards up to N = 22. The number of nodes depends on the tree, and is known
+for the boards of two tables (`published.py`). For larger boards, random tasks are counted again by a plain search
+(`recount.py`), and the nodes and solutions of each must agree.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 RECOUNTED_NODES = 20_000_000
-"""Tasks are drawn until that many nodes were counted once more: about a second."""
+"""Minimum nodes of the recounted random tasks: about a second."""
 
 
 def known_nodes(cut: Prefixes | Tasks) -> int | None:
-    """Return the nodes of the whole tree that was cut into these tasks; None for a board beyond the tables."""
+    """Return the number of nodes of the complete tree of these tasks; None for a board that is not in the tables."""
     if isinstance(cut, Prefixes):
         return NODES.get(cut.queens)
     return NODES_INSIDE_BORDERS[cut.look_ahead].get(cut.queens)
 
 
 def work_below(cut: Prefixes | Tasks) -> Work:
-    """Return the work of one execution: the nodes below the cut. Those above were counted by the CPU beforehand."""
+    """Return the work of one execution: the nodes below the tasks. Nodes above them were counted before."""
     nodes = known_nodes(cut)
     return Work(items=None if nodes is None else nodes - cut.nodes, item="nodes")
 
 
 def totals(cut: Prefixes | Tasks, nodes: Any, solutions: Any) -> tuple[int, int]:
-    """Return (nodes, solutions) of the whole tree from those below each task; symmetric solutions are counted apart."""
+    """Return (nodes, solutions) of the complete tree from those below each task; solutions include symmetric ones."""
     nodes, solutions = nodes.astype(np.uint64), solutions.astype(np.uint64)
     found = np.sum(solutions * cut.weight.astype(np.uint64))
     return cut.nodes + int(np.sum(nodes)), cut.solutions + int(found)
 
 
 def verify_search(cut: Prefixes | Tasks, nodes: Any, solutions: Any, rng: np.random.Generator) -> Verification:
-    """Check what a search found below each task: arrays of whole numbers, in the order of the tasks."""
+    """Check the nodes and solutions that a search found below each task, given as arrays in the order of the tasks."""
     if not len(cut) == len(nodes) == len(solutions):
-        raise ValueError(f"{len(cut)} tasks, but nodes of {len(nodes)} and solutions of {len(solutions)}")
+        raise ValueError(f"{len(cut)} tasks, but nodes for {len(nodes)} and solutions for {len(solutions)}")
     expected_nodes = known_nodes(cut)
     if expected_nodes is None:
         return _verify_sample(cut, nodes, solutions, rng)
@@ -80,7 +80,7 @@ def _verify_sample(cut: Prefixes | Tasks, nodes: Any, solutions: Any, rng: np.ra
     found = f"{totals(cut, nodes, solutions)[1]} solutions, {checked} {wrong} differ"
     return Verification(
         passed=found == expected,
-        method=f"published number of solutions, and {recounted} nodes of tasks drawn at random recounted",
+        method=f"published number of solutions, and {recounted} nodes of random tasks recounted",
         expected=expected,
         found=found,
     )
@@ -89,7 +89,7 @@ def _verify_sample(cut: Prefixes | Tasks, nodes: Any, solutions: Any, rng: np.ra
 def search_metrics(
     cut: Prefixes | Tasks, nodes: Any, solutions: Any, seconds: float, threads: int | None = None
 ) -> dict[str, Metric]:
-    """Return the figures beside the timing; "rate by solutions" is what compares searches of different trees."""
+    """Return the additional metrics; "rate by solutions" is comparable between searches of different trees."""
     placed, found = totals(cut, nodes, solutions)
     metrics = {
         "solutions": Metric(found),

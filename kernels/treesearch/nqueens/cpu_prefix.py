@@ -1,9 +1,9 @@
-"""N-Queens on all cores: every placement of the first rows is a task, and idle threads take the next one.
+"""N-Queens on all cores: every placement of the first rows is a task, scheduled dynamically.
 
-Bound: integer instructions and mispredicted branches; no memory traffic beyond a stack of some 300 bytes in L1. All
-queens of a row are counted at once from the bits that are free, so the last row is never entered. No symmetry is used,
-so that every node and every solution can be checked against the published counts. `cpu_tuned.py` shows what using it,
-and leaving the branches out, is worth.
+Bound: integer instructions and mispredicted branches; the only memory traffic is a stack of some 300 bytes in L1. All
+queens of a row are counted at once from the free bits, so the last row is not searched. Symmetry is not used, so that
+every node and every solution can be checked against the published counts. `cpu_tuned.py` uses symmetry and avoids
+unpredictable branches.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
 TASKS_PER_THREAD = 256
-"""The last thread to finish is then late by one task of some hundreds: well below a percent."""
+"""Minimum tasks per thread: at the end threads wait for at most one of some hundred tasks, well below one percent."""
 STACK = 32
-"""The most rows: a row of columns is a 32-bit word."""
+"""Maximum rows: the columns of a row are a 32-bit word."""
 WORDS = 8
-"""The words of a stack entry: five are used, and with eight no two threads' stacks share a cache line."""
+"""Words of a stack entry: five are used; with eight the stacks of two threads share no cache line."""
 
 
 @compiled
 def search(board: Any, columns: Any, left: Any, right: Any, rows: int, stack: Any) -> Any:
-    """Return (nodes, solutions) below one placement, in the last `rows` ≥ 1 rows of the board."""
+    """Return (nodes, solutions) below a placement, in the last `rows` ≥ 1 rows of the board."""
     one = np.uint32(1)
     free = np.uint32(board & ~(columns | left | right))
     nodes = count_bits(free)
@@ -61,7 +61,7 @@ def search(board: Any, columns: Any, left: Any, right: Any, rows: int, stack: An
         if rows == 2:
             solutions += placed
             continue
-        if free != 0:  # a row with nothing left to try need not be returned to
+        if free != 0:  # rows without remaining squares are not pushed
             stack[height, 0], stack[height, 1] = free, columns
             stack[height, 2], stack[height, 3] = left, right
             stack[height, 4] = np.uint32(rows)
@@ -74,7 +74,7 @@ def search(board: Any, columns: Any, left: Any, right: Any, rows: int, stack: An
 def search_tasks(
     board: Any, columns: Any, left: Any, right: Any, rows: int, stack: Any, counter: Any, nodes: Any, solutions: Any
 ) -> None:
-    """Search below one placement after the other until none is left."""
+    """Take placements from the shared counter and search below them until none is left."""
     task = take_next(counter)
     while task < len(columns):
         nodes[task], solutions[task] = search(board, columns[task], left[task], right[task], rows, stack)
@@ -85,13 +85,13 @@ def search_tasks(
 def search_on_all(
     board: Any, columns: Any, left: Any, right: Any, rows: int, stacks: Any, counter: Any, nodes: Any, solutions: Any
 ) -> None:
-    """Do `search_tasks` on every thread, each with a stack of its own."""
+    """Call `search_tasks` on every thread, each with its own stack."""
     for t in prange(len(stacks)):
         search_tasks(board, columns, left, right, rows, stacks[t], counter, nodes, solutions)
 
 
 def prepare(point: Point) -> Task:
-    """Enumerate the tasks."""
+    """Return the point's task; the placements of the first rows are enumerated here."""
     queens = int(point["queens"])
     threads = thread_count() if point["cores"] == "all" else 1
     prefixes = enumerate_prefixes(queens, TASKS_PER_THREAD * threads)

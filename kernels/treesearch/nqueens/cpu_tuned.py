@@ -1,21 +1,21 @@
-"""Fast N-Queens on the CPU: symmetry of the borders, and no unpredictable branches.
+"""Fast N-Queens on the CPU by symmetry of the borders and vectors of states, without unpredictable branches.
 
-The queens of the four borders are placed first (`borders.py`), and each such placement is a task. A depth-first search
-that goes from node to node is bound by a mispredicted branch per node, some 20 cycles, because nothing tells whether
-there is a place below a queen. Here the states of one row wait in a buffer, and a block of them is taken at once: each
-gets one queen; the children that live are written side by side to the next row's buffer, and the parents that have a
-square left back to their own. Both are selections without a branch, of 8 states at a time with AVX2, of 16 or 32 with
-AVX-512 (`lanes.py`). All states of a buffer are in the same row below the same border queens, so what those attack,
-and the step to the next row, are constants of a pass. The deepest row with waiting states goes next: a buffer never
-holds more than two blocks.
+The queens of the four borders are placed first (`borders.py`), and each such placement is a task. A conventional
+depth-first search is bound by one mispredicted branch per node, some 20 cycles, because it is unpredictable whether a
+queen has a valid successor. Here the pending states of each row are kept in a buffer, and a block of them is processed
+at once: every state gets one queen, the live children are compacted into the buffer of the next row, and the parents
+with remaining squares are compacted into their own buffer. Both are branch-free selections of 8 states at a time with
+AVX2 and of 16 or 32 with AVX-512 (`lanes.py`). All states of a buffer are in the same row below the same border queens,
+so the squares attacked by border queens and the step to the next row are constants of a pass. The deepest row with
+pending states is processed next, so a buffer never holds more than two blocks.
 
 Bound: micro-operations of the vector units. 8 nodes take some 40 of them, with 4 permutations and 4 stores: 10 cycles
-on four units, 1.3 a node. Measured with 16 queens on one AMD Zen 3 core: 2.4 cycles (0.73 ns) a node, half of the
-bound; 27 times as fast as a half-board search, 56 times as fast as a textbook one (`tests/nqueens_baselines.py`).
-What bought what: a tree 3.3 times smaller than the half board's, blocks without branches 1.6, 8 lanes 5, of which two
-masks to a word 1.3. Two cores are 1.9 times as fast as one; without AVX2 one is still 5 times the half board.
-On one AMD Zen 4 core, whose AVX-512 has VBMI2, 32 lanes are 1.7 times as fast as 8 (14 queens: 1.3); 16 lanes, as where
-AVX-512 lacks VBMI2, 1.2 times (14 queens: 1.0).
+on four units, 1.3 per node. Measured with 16 queens on one AMD Zen 3 core: 2.4 cycles (0.73 ns) per node, half of the
+bound; 27× as fast as a half-board search, 56× as fast as a textbook search (`tests/nqueens_baselines.py`). Compared
+with the half-board search, the tree is 3.3× smaller; branch-free blocks give 1.6×, 8 lanes 5×, including 1.3× from two
+masks per word. Two cores are 1.9× as fast as one. Without AVX2 one core is 5× as fast as the half-board search. On one
+AMD Zen 4 core, whose AVX-512 has VBMI2, 32 lanes are 1.7× as fast as 8 (14 queens: 1.3×), and 16 lanes, which AVX-512
+without VBMI2 uses, 1.2× (14 queens: 1.0×).
 """
 
 from __future__ import annotations
@@ -44,29 +44,30 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
 BLOCK = 4096 if COMPRESSES else 1024
-"""States of one pass: enough to make its beginning and end cheap, few enough for the second-level cache. That has 1 MiB
-or more where there is AVX-512, and 256 KiB on some CPUs with AVX2."""
+"""States of one pass: enough to amortise its prologue and epilogue, few enough for L2, which has 1 MiB or more on CPUs
+with AVX-512, and 256 KiB on some CPUs with AVX2."""
 SPARE = 288
-"""States beyond those of a buffer: the 32 of one store, and 256 more so that a state's words do not lie at the same
-place of a page, where a CPU takes a load for one of what was just stored: a tenth slower on Zen 4."""
+"""Additional states of a buffer: 32 for the width of a store, and 256 that shift the words of a state to different page
+offsets. Equal offsets would alias loads with recent stores (4 KiB aliasing), which takes a tenth more time on Zen 4."""
 CAPACITY = 2 * BLOCK + SPARE
-"""States that a buffer has room for: less than a block before a pass, a block more after it, and the spare ones."""
+"""Capacity of a buffer in states: less than a block before a pass, one more block after it, and SPARE."""
 BUFFER = 4 * CAPACITY
-"""Words of a buffer: all first words of its states, then all second ones, and so on."""
+"""Words of a buffer: the first words of all states, then the second words of all states, and so on."""
 HALF = 16
-"""Inner columns at most for 16 bits to hold one of a state's four masks. A state is then two words of 32 bits, which
-save a quarter over four; or four words of 16 bits, without packing, where the CPU has lanes for these."""
+"""Maximum inner columns for which a mask of a state fits in 16 bits. A state is then two 32-bit words instead of four,
+which saves a quarter of the time, or four 16-bit words if the CPU has lanes for them."""
 LOOK_AHEAD = 2
-"""Rows that must have a free square below a queen, or nothing is searched there."""
+"""Rows below a queen that must each have a free square for the search to continue."""
 PAD = 32
-"""Counters of waiting states for each thread, at most 19 are used: 256 bytes, so that threads share no cache line."""
+"""Counters of pending states per thread, of which at most 19 are used: 256 bytes, so that threads share no cache
+line."""
 TASKS_PER_THREAD = 64
-"""The fewest tasks per thread, so that the last one to finish is late by little; the largest go first."""
+"""Minimum tasks per thread, so that threads finish at about the same time; the largest tasks are scheduled first."""
 
 
 @compiled
 def read_states(words: Any, place: int, apart: Any) -> Any:
-    """Return columns, left, right and free of a vector of states; each has a word of its own unless `apart` is None."""
+    """Return columns, left, right and free of a vector of states; with `apart` None, two masks share a word."""
     first, second = load(words, place), load(words, place + CAPACITY)
     if apart is not None:
         return first, load(words, place + 2 * CAPACITY), load(words, place + 3 * CAPACITY), second
@@ -78,7 +79,7 @@ def read_states(words: Any, place: int, apart: Any) -> Any:
 def keep_states(
     words: Any, place: int, columns: Any, left: Any, right: Any, free: Any, chosen: Any, apart: Any
 ) -> None:
-    """Write the states that are chosen side by side."""
+    """Write the chosen states compacted."""
     if apart is not None:
         store_chosen(words, place, columns, chosen)
         store_chosen(words, place + CAPACITY, free, chosen)
@@ -92,9 +93,9 @@ def keep_states(
 
 @compiled
 def place_queens(words: Any, waiting: Any, row: int, board: Any, rows: Any, length: int, apart: Any) -> Any:
-    """Give a queen to each of the last `BLOCK` states that wait in a row before the last; return how many that were."""
+    """Place a queen for each of the last `BLOCK` pending states of a row before the last; return their number."""
     last = min(row + 2, length - 1)
-    # In the last row the step is 0, and looking ahead from it sees it again.
+    # In the last row the step is 0, so looking ahead from it checks the same row again.
     step = splat(words, rows[row] >> np.uint32(STEP_SHIFT))
     step_ahead = splat(words, rows[row + 1] >> np.uint32(STEP_SHIFT))
     open_next, open_ahead = splat(words, board & ~rows[row + 1]), splat(words, board & ~rows[last])
@@ -129,7 +130,7 @@ def search(
     words: Any, waiting: Any, board: Any, rows: Any, length: int, apart: Any, depth: int, columns: Any, left: Any,
     right: Any,
 ) -> Any:  # fmt: skip
-    """Return (nodes, solutions) below one living placement of queens in the first `depth` of `length` rows."""
+    """Return (nodes, solutions) below a live placement of queens in the first `depth` of `length` rows."""
     free = splat(words, board & ~(columns | left | right | rows[depth]))
     state = splat(words, columns), splat(words, left), splat(words, right), free
     keep_states(words, depth * BUFFER, *state, choice(1), apart)
@@ -141,7 +142,7 @@ def search(
         if waiting[row] == 0:
             row -= 1
         elif row == length - 1:
-            # One column is left, and it is free, or the state would not wait here.
+            # One column is left, and it is free, because other states are not kept.
             nodes += waiting[row]
             solutions += waiting[row]
             waiting[row] = 0
@@ -157,7 +158,7 @@ def search_tasks(
     words: Any, waiting: Any, board: Any, rows: Any, length: Any, apart: Any, depth: int, border: Any, columns: Any,
     left: Any, right: Any, counter: Any, nodes: Any, solutions: Any,
 ) -> None:  # fmt: skip
-    """Search below one task after the other until none is left."""
+    """Take tasks from the shared counter and search below them until none is left."""
     task = take_next(counter)
     while task < len(columns):
         b = border[task]
@@ -172,7 +173,7 @@ def search_on_all(
     words: Any, waiting: Any, board: Any, rows: Any, length: Any, apart: Any, depth: int, border: Any, columns: Any,
     left: Any, right: Any, counter: Any, nodes: Any, solutions: Any,
 ) -> None:  # fmt: skip
-    """Do `search_tasks` on every thread: row t of `words` and `waiting` is thread t's."""
+    """Call `search_tasks` on every thread, with row t of `words` and `waiting` for thread t."""
     for t in prange(len(words)):
         search_tasks(
             words[t], waiting[t], board, rows, length, apart, depth, border, columns, left, right, counter, nodes,
@@ -181,7 +182,7 @@ def search_on_all(
 
 
 def prepare(point: Point) -> Task:
-    """Place the borders, and cut further where there are too few tasks for the threads."""
+    """Return the point's task; tasks are border placements, or deeper placements if those are too few."""
     queens = int(point["queens"])
     threads = thread_count() if point["cores"] == "all" else 1
     tasks = cut(queens, TASKS_PER_THREAD * threads, LOOK_AHEAD)

@@ -1,4 +1,4 @@
-"""Task of the GPU implementations of N-Queens: arrays of the nodes and solutions below each task."""
+"""Task of the GPU implementations of N-Queens, with the numbers of nodes and solutions below each task."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
 POISON = 0x5A5A5A5A
-"""No subtree of a task has that many nodes or solutions."""
+"""Value that the counts of no task reach."""
 
 
 class DeviceCounts:
-    """Nodes and solutions below each task, uint32 on the device; an element at least, as no array there is empty."""
+    """Nodes and solutions below each task, as uint32 arrays on the device with at least one element."""
 
     def __init__(self, cut: Prefixes | Tasks) -> None:
         self.cut = cut
@@ -42,7 +42,7 @@ def gpu_task(
     run: Callable[..., None],
     bound: Callable[[int, float], dict[str, Metric]] | None = None,
 ) -> Task:
-    """Return the task whose `run(stream)` fills `counts`; `bound(nodes, seconds)` are figures about its bound."""
+    """Return the task of `run(stream)`, which writes `counts`; `bound(nodes, seconds)` returns metrics of its bound."""
 
     def verify() -> Verification:
         counts.poison()

@@ -1,20 +1,21 @@
-"""Vectors of words as values inside a Numba kernel, with the operators of a word.
+"""Vectors of words as values in a Numba kernel, with lane-wise operators.
 
-`load` and `splat` make them; `&`, `|`, `^`, `-`, `<<`, `>>` and `~` combine them lane by lane; `nonzero` tells which
-lanes are not 0, as the bits of a number; `store_chosen` writes some lanes side by side, the others not at all. That
-last one is what a search needs: of as many children as lanes, some are kept, and no branch depends on which.
+`load` and `splat` create vectors; `&`, `|`, `^`, `-`, `<<`, `>>` and `~` combine them lane by lane; `nonzero` returns
+the lanes that are not 0 as the bits of a number; `store_chosen` writes selected lanes compacted. A search needs this
+compaction to keep some children of a vector without a branch that depends on the selection.
 
-The words are those of the array that they are loaded from, and a register holds as many as the CPU can choose among:
+The type of the words is that of the array from which they are loaded. The number of lanes is limited by the CPU's
+instructions for compaction:
 
-| CPU | choosing | 32-bit words | 16-bit words |
+| CPU | compaction | 32-bit words | 16-bit words |
 |---|---|---|---|
 | AVX-512 with VBMI2 (Ice Lake, Zen 4) | `vpcompressw`, `vpcompressd` | 16 | 32 |
 | AVX-512 (Skylake-X) | `vpcompressd` | 16 | none |
-| AVX2 | a permutation, its indices looked up in a table of 256 rows | 8 | none |
-| other | LLVM offers no such permutation for all of them | 1 | none |
+| AVX2 | permutation with indices from a table of 256 rows | 8 | none |
+| other | none: LLVM has no portable permutation by indices | 1 | none |
 
-With 1 lane the same kernel is a search of single words without unpredictable branches. Lanes are compressed in a
-register and then stored whole: compressing into memory (`llvm.masked.compressstore`) is microcode on Zen 4.
+With 1 lane the same kernel searches single words without unpredictable branches. Lanes are compacted in a register, and
+the complete register is stored, because compaction to memory (`llvm.masked.compressstore`) is microcode on Zen 4.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from accelbench.kernels.lib.cpu.threads import compiled
 
 COMPRESSES = "avx512f" in features()
 LANES = 16 if COMPRESSES else 8 if "avx2" in features() else 1
-"""Words of 32 bits in a vector."""
+"""32-bit words in a vector."""
 NARROW_LANES = 32 if "avx512vbmi2" in features() else 0
-"""Words of 16 bits in a vector; 0 where the CPU cannot choose among them."""
+"""16-bit words in a vector; 0 if the CPU cannot compact them."""
 BIT, WORD = ir.IntType(1), ir.IntType(32)
 
 
 def chosen_lanes() -> Any:
-    """uint32 (2^LANES, LANES): row m has the numbers of the bits set in m, in order; the rest of the row is 0."""
+    """Return uint32 (2^LANES, LANES): row m contains the indices of the set bits of m in order, then zeros."""
     table = np.zeros((1 << LANES, LANES), np.uint32)
     for mask, row in enumerate(table):
         numbers = [lane for lane in range(LANES) if mask >> lane & 1]
@@ -54,7 +55,7 @@ CHOSEN = None if COMPRESSES else chosen_lanes().reshape(-1)
 
 
 class Words(types.Type):  # type: ignore[misc]
-    """As many words of type uint32 or uint16 as `LANES` or `NARROW_LANES` says."""
+    """Vector of `LANES` uint32 or `NARROW_LANES` uint16."""
 
     def __init__(self, word: types.Integer) -> None:
         self.bits = word.bitwidth
@@ -69,7 +70,7 @@ class WordsModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 def _words_of(array: Any) -> Words | None:
-    """Return the type of an array's vectors, None unless it is flat, contiguous and of words that can be chosen."""
+    """Return the vector type of an array; None unless it is flat and contiguous with words that can be compacted."""
     if not (isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"):
         return None
     known = (types.uint32, types.uint16) if NARROW_LANES else (types.uint32,)
@@ -83,7 +84,7 @@ def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> A
 
 @intrinsic
 def lanes_of(typing: Any, array: Any) -> Any:
-    """Return the words in a vector of an array: a constant of the kernel."""
+    """Return the number of words in a vector of an array, a constant of the kernel."""
     words = _words_of(array)
     if words is None:
         return None
@@ -109,7 +110,7 @@ def load(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def splat(typing: Any, array: Any, word: Any) -> Any:
-    """Return a uint32, cut off to an array's words, in every lane of a vector of that array."""
+    """Return a vector of the array's words with a uint32, truncated to the word, in every lane."""
     words = _words_of(array)
     if words is None or not isinstance(word, types.Integer):
         return None
@@ -125,7 +126,7 @@ def splat(typing: Any, array: Any, word: Any) -> Any:
 
 @intrinsic
 def nonzero(typing: Any, words: Any) -> Any:
-    """int64: bit i is set where lane i is not 0."""
+    """Return an int64 in which bit i is set if lane i is not 0."""
     if not isinstance(words, Words):
         return None
 
@@ -140,22 +141,22 @@ if COMPRESSES:
 
     @compiled
     def choice(mask: int) -> Any:
-        """Return what `store_chosen` wants to know to choose the lanes whose bits are set in `mask`."""
+        """Return the argument of `store_chosen` that selects the lanes of the set bits of `mask`."""
         return mask
 
 else:
 
     @compiled
     def choice(mask: int) -> Any:
-        """Return what `store_chosen` wants to know to choose the lanes whose bits are set in `mask`."""
+        """Return the argument of `store_chosen` that selects the lanes of the set bits of `mask`."""
         return load(CHOSEN, mask * LANES)
 
 
 @intrinsic
 def store_chosen(typing: Any, array: Any, index: Any, words: Any, choice: Any) -> Any:
-    """Write the lanes of a `choice` to array[index:]; what follows them is overwritten too.
+    """Write the lanes of a `choice`, compacted, to array[index:].
 
-    Always `lanes_of(array)` words are written.
+    `lanes_of(array)` words are always written; those after the chosen lanes are unspecified.
     """
     kind = _words_of(array)
     wanted = types.int64 if COMPRESSES else kind
@@ -191,7 +192,7 @@ def _only_lane(builder: Any, words: Any, order: Any) -> Any:
 
 
 def _define(symbol: Callable[[Any, Any], Any], instruction: str) -> None:
-    """Teach Numba one operator between two vectors."""
+    """Register an operator of two vectors with Numba."""
 
     @intrinsic
     def combine(typing: Any, a: Any, b: Any) -> Any:

@@ -1,14 +1,14 @@
 """Known counts of the N-Queens problem on an N×N board.
 
-`SOLUTIONS`: all placements of N queens, symmetric ones counted apart (OEIS A000170). `NODES`: queens placed by a
-row-by-row search that places only unattacked queens and uses no symmetry, that is, the nodes of its tree without
-the root. 15 to 18 are published; 1 to 14 were counted by this suite's own brute force, and
-`tests/kernels/test_nqueens_published.py` counts again.
+`SOLUTIONS`: number of all placements of N queens, including symmetric ones (OEIS A000170). `NODES`: number of queens
+placed by a row-by-row search without symmetry that places only unattacked queens, that is, the nodes of its tree
+without the root. Those for N = 15–18 are published; those for 1–14 were counted by a brute-force search of this suite,
+and `tests/kernels/test_nqueens_published.py` counts them again.
 
-`NODES_INSIDE_BORDERS`: nodes of the tree that `borders.py` describes, by rows looked ahead: the queens placed inside
-one representative of each orbit of border placements. Nobody else cuts the tree in just this way, so these were
-counted by this suite, by searches that found the right number of solutions at the same time.
-`tests/kernels/test_nqueens_borders.py` counts again up to 13, and up to 11 by the plain search of `recount.py`.
+`NODES_INSIDE_BORDERS`: number of nodes of the tree described in `borders.py`, by rows looked ahead. Because no
+published search uses the same tree, these were counted by this suite, by searches that found the published number of
+solutions. `tests/kernels/test_nqueens_borders.py` counts them again up to N = 13, and up to 11 by the plain search of
+`recount.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NODES_INSIDE_BORDERS = {
         enumerate(
             (
                 0, 0, 0, 0, 5, 11, 67, 293, 1433, 6404, 32028, 164258, 888586, 5250817, 32042916, 215108697,
-                1472550392, 11023714775, 84137964454,
+                1472550392, 11023714775, 84137964454, 690038576343,
             ),
             start=1,
         )
@@ -47,7 +47,7 @@ NODES_INSIDE_BORDERS = {
         enumerate(
             (
                 0, 0, 0, 0, 3, 7, 52, 231, 1214, 5344, 26797, 137273, 739862, 4333836, 26304655, 175304457,
-                1193762769, 8870878595, 67399576230,
+                1193762769, 8870878595, 67399576230, 549657428345,
             ),
             start=1,
         )

@@ -1,7 +1,7 @@
 """Independent count of the tree below a placement, without the optimisations of the fast searches.
 
-Columns and diagonals are arrays of truth values in the coordinates of the whole board, rows are taken as they are,
-queens are tried on every square of a row: no bit is shifted, no row skipped by a step, no border table read.
+Columns and diagonals are boolean arrays in the coordinates of the complete board, and queens are tried on every square
+of a row. The search uses no bit shifts, no steps over rows and no border tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def recount_prefix(prefixes: Prefixes, task: int) -> tuple[int, int]:
 
 
 def recount_task(tasks: Tasks, task: int) -> tuple[int, int]:
-    """Return (nodes, solutions) below one task; a symmetric solution is counted once."""
+    """Return (nodes, solutions) below one task, without the factor for symmetry."""
     queens, positions = tasks.borders.queens, tasks.borders.positions[tasks.border[task]]
     board = Board(queens)
     for row, column in border_queens(queens, positions):
@@ -34,14 +34,14 @@ def recount_task(tasks: Tasks, task: int) -> tuple[int, int]:
 
 
 class Board:
-    """The columns and diagonals of a board, each attacked or not."""
+    """Attacked columns and diagonals of a board."""
 
     def __init__(self, queens: int) -> None:
         self.columns = np.zeros(queens, np.bool_)
         self.rising = np.zeros(2 * queens, np.bool_)
-        """The diagonals by row + column."""
+        """Attacked diagonals, by row + column."""
         self.falling = np.zeros(2 * queens, np.bool_)
-        """The diagonals by row − column + N."""
+        """Attacked diagonals, by row − column + N."""
 
     def place(self, row: int, column: int) -> None:
         """Put a queen on a square."""
@@ -50,7 +50,7 @@ class Board:
         self.falling[row - column + len(self.columns)] = True
 
     def attack(self, row: int, first: int, columns: int, left: int, right: int) -> None:
-        """Attack what the words of a search say is attacked in that row; bit 0 is the column `first`."""
+        """Mark the columns and diagonals attacked in a row according to a search state; bit 0 is the column `first`."""
         queens = len(self.columns)
         for column in range(first, queens - first):
             bit = 1 << (column - first)
@@ -59,14 +59,14 @@ class Board:
             self.rising[row + column] |= bool(int(right) & bit)
 
     def count(self, rows: Any, look_ahead: int) -> tuple[int, int]:
-        """Return (nodes, solutions) of filling those rows, of which there is at least one."""
+        """Return (nodes, solutions) of a search over one or more rows."""
         nodes, solutions = _count(rows, self.columns, self.rising, self.falling, look_ahead)
         return int(nodes), int(solutions)
 
 
 @compiled
 def _next_free(row: int, column: int, columns: Any, rising: Any, falling: Any) -> int:
-    """Return the first column from that one on whose square in the row is free; N if there is none."""
+    """Return the first column from `column` on with a free square in the row; N if there is none."""
     queens = len(columns)
     while column < queens and (columns[column] or rising[row + column] or falling[row - column + queens]):
         column += 1
@@ -77,7 +77,7 @@ def _next_free(row: int, column: int, columns: Any, rising: Any, falling: Any) -
 def _count(rows: Any, columns: Any, rising: Any, falling: Any, look_ahead: int) -> Any:
     nodes, solutions = 0, 0
     queens = len(columns)
-    tried = np.full(len(rows), -1)  # the column of each row's queen
+    tried = np.full(len(rows), -1)  # column of the queen in each row
     k = 0
     while k >= 0:
         row = rows[k]

@@ -11,9 +11,9 @@ from accelbench.profiling.benchmark import benchmark
     module="accelbench.kernels.treesearch.uts.{device}_{impl}",
     axes={"tree": {"cpu": ("T1", "T3"), "gpu": ("T1L", "T3L")}},
     choices={"tree": ("T1", "T2", "T3", "T5", "T1L", "T3L", "T1XL")},
-    figure="items",
-    time_limit_s=600,  # the largest takes minutes on a few cores
+    metric="items",
+    time_limit_s=600,  # the largest tree takes minutes on a few cores
     small={"tree": ("T1",)},
 )
 def uts() -> None:
-    """Search an unbalanced tree whose shape only SHA-1 knows; one item is one node, hashed from its parent."""
+    """Search of an unbalanced tree with a shape determined by SHA-1; one item is one node, hashed from its parent."""

@@ -1,18 +1,17 @@
-"""UTS on all cores: depth first from a stack in each thread, work sharing between them, one node per vector lane.
+"""UTS on all cores: depth-first search from a stack per thread, work sharing, one node per vector lane.
 
-Bound: integer instructions of vectors. With AVX-512 SHA-1 takes 738 of them for 16 nodes; with AVX2, which has no
-rotate instruction, 1,550 for eight. Memory traffic stays in the caches. The nodes on top of the stack are hashed a
-vector at a time, whoever their parents are, so that all lanes are busy until the stack is all but empty. A node is on
-the stack as its parent's state and its number among the siblings, which SHA-1 reads, its depth, and the random number
-from which on it has children: a comparison of vectors tells which nodes have any. Their children are pushed while the
-next vector is hashed, which does not depend on them.
+Bound: integer vector instructions. SHA-1 of 16 nodes takes 738 with AVX-512; SHA-1 of 8 nodes takes 1,550 with AVX2,
+which has no rotate instruction. Memory traffic stays in the caches. The nodes on top of the stack are hashed one vector
+at a time, independent of their parents, so that all lanes are busy until the stack is almost empty. A node on the stack
+consists of its parent's state and its number among the siblings (the input of SHA-1), its depth, and the threshold of
+the random number from which on it has children, so a vector comparison finds the nodes with children. Their children
+are pushed while the next vector is hashed, which does not depend on them.
 
-Measured on one core of an AMD EPYC of Zen 4 at 3.6 GHz, which does two such instructions in a cycle: T1L at 96 and T3
-at 102 million nodes/s, 61 and 65 % of the 157 million of the bound; hashing alone, without a search, does 124 million.
-Telling the parents by vectors and pushing while the next vector is hashed made T1L 1.29 times and T3 1.11 times as
-fast. Compiled for Zen 3, the same core did 49 and 51 million with AVX2 in eight lanes, and 55 and 60 million with the
-rounds of SHA-NI (`sha_ni`), which CPUs use that have no AVX-512: 1.10 and 1.11 times as many, in the median of 60 pairs
-of neighbours in time.
+Measured on one core of an AMD EPYC (Zen 4) at 3.6 GHz, with two vector instructions per cycle: 96 million nodes/s for
+T1L and 102 million for T3, 61 and 65 % of the bound of 157 million; hashing alone reaches 124 million. Vector
+comparison and pushing during the next hash gave 1.29× for T1L and 1.11× for T3. Compiled for Zen 3, the same core
+reached 49 and 51 million with AVX2 in eight lanes, and 55 and 60 million with SHA-NI (`sha_ni`), which is used on CPUs
+without AVX-512: 1.10× and 1.11×, medians of 60 pairs of adjacent runs.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from accelbench.kernels.treesearch.sharing import (
     begin,
     give,
     make_room,
-    new_control,
-    new_pool,
+    new_search,
     someone_waits,
     take,
 )
@@ -62,20 +60,18 @@ from accelbench.profiling.records.quality import Metric, Verification
 from accelbench.profiling.records.work import Work
 
 ROOM = LANES * (MAX_CHILDREN + 1)
-"""Columns above the top that one step may write: the children of as many nodes as there are lanes, and the unused
-lanes of the last store."""
+"""Columns above the top that one step may write: the children of one vector of nodes, and the unused lanes of the last
+store."""
 CAPACITY = 16 * ROOM
-"""Columns of a thread's stack at first; it grows where a tree is deep."""
-PAD = 16
-"""Words between the results of two threads: 128 bytes, so that they share no cache line and no pair of lines."""
+"""Initial columns of a thread's stack, which grows for deep trees."""
 
 
 def table_of(tree: Tree) -> tuple[Any, Any]:
-    """Return (table, flip): at depth h a node has as many children as elements of table[h] are ≤ its random ^ flip.
+    """Return (table, flip): a node at depth h has as many children as table[h] has elements ≤ (random number ^ flip).
 
-    Below the last row's depth the last row counts. `flip` turns the order of random numbers around: a binomial node has
-    its children if the number is small. Every row is some whole vectors, and ends with at least one 2³¹, which is above
-    all random numbers.
+    The last row is valid for all greater depths, too. `flip` reverses the order of random numbers for binomial trees,
+    whose nodes have children if the number is small. A row is a multiple of a vector, and ends with at least one 2³¹,
+    which is above all random numbers.
     """
     if isinstance(tree.law, Geometric):
         rows, flip = thresholds_of(tree.law)[:, :-1], np.uint32(0)
@@ -87,7 +83,7 @@ def table_of(tree: Tree) -> tuple[Any, Any]:
 
 
 def root_children(tree: Tree, table: Any) -> Any:
-    """Return the nodes from which the search starts, uint32[WORDS, n]; `table` is `table_of(tree)`'s."""
+    """Return the initial nodes of the search as uint32[WORDS, n]; `table` is from `table_of(tree)`."""
     nodes = np.empty((WORDS, tree.root_children), np.uint32)
     nodes[:STATE_WORDS] = tree.root[:, None]
     nodes[NUMBER] = np.arange(tree.root_children)
@@ -98,7 +94,7 @@ def root_children(tree: Tree, table: Any) -> Any:
 
 @compiled
 def push_children(table: Any, stack: Any, top: int, hashed: Any, first: int, lane: int) -> Any:
-    """Write the children of one hashed node to the columns from `top` on, whole vectors at a time; return how many."""
+    """Write the children of one hashed node to the columns from `top` on, by complete vectors; return their number."""
     last_row = len(table) - 1
     depth = np.int64(hashed[first + HASHED_DEPTH, lane])
     row = min(depth, last_row)
@@ -120,10 +116,10 @@ def push_children(table: Any, stack: Any, top: int, hashed: Any, first: int, lan
 
 @compiled
 def search(table: Any, flip: Any, pool: Any, control: Any, stack: Any, result: Any) -> None:
-    """Do one thread's part of the search: result[:3] = nodes, leaves, depth of the deepest node."""
-    hashed = np.zeros((2 * HASHED, LANES), np.uint32)  # two vectors of nodes: the one before, and the one being hashed
+    """Do the part of one thread in the search; write nodes, leaves and depth of the deepest node to result[:3]."""
+    hashed = np.zeros((2 * HASHED, LANES), np.uint32)  # two vectors of nodes: the previous and the current one
     before, now = 0, HASHED
-    fertile = np.uint32(0)  # the lanes of the vector before that have children which are not on the stack yet
+    fertile = np.uint32(0)  # lanes of the previous vector with children that are not yet on the stack
     nodes = 0
     parents = 0
     deepest = np.uint32(0)
@@ -140,7 +136,7 @@ def search(table: Any, flip: Any, pool: Any, control: Any, stack: Any, result: A
             count = min(LANES, top - base)
             top -= count
             nodes += count
-            # The scalar units push the children of the vector before while the vector units still hash this one.
+            # The scalar units push the children of the previous vector while the vector units hash this one.
             following = np.uint32(hash_nodes(stack, top, flip, hashed, now) & np.uint32((1 << count) - 1))
             while fertile != 0:
                 lane = lowest_bit(fertile)
@@ -159,21 +155,19 @@ def search(table: Any, flip: Any, pool: Any, control: Any, stack: Any, result: A
 
 @parallel
 def search_all(table: Any, flip: Any, first: Any, pool: Any, control: Any, stacks: Any, results: Any) -> None:
-    """Search the whole tree below its root; thread t leaves its counts in results[t, :3]."""
+    """Search the complete tree below its root; thread t writes its counts to results[t, :3]."""
     begin(first, pool, control)
     for thread in prange(len(results)):
         search(table, flip, pool, control, stacks[thread], results[thread])
 
 
 def prepare(point: Point) -> Task:
-    """Make the stacks and hash the root."""
+    """Return the point's task; the stacks are allocated and the root is hashed here."""
     tree = TREES[point["tree"]]
     table, flip = table_of(tree)
     first = root_children(tree, table)
     threads = thread_count()
-    pool, control = new_pool(first), new_control()
-    stacks = np.zeros((threads, WORDS, CAPACITY), np.uint32)
-    results = np.zeros((threads, PAD), np.int64)
+    pool, control, stacks, results = new_search(first, threads, CAPACITY)
 
     def run() -> None:
         search_all(table, flip, first, pool, control, stacks, results)
@@ -182,7 +176,7 @@ def prepare(point: Point) -> Task:
         results.fill(-1)
         run()
         nodes, leaves = (int(counted) for counted in results[:, :2].sum(axis=0))
-        # The root was hashed beforehand: it is a leaf if it has no children, else they are at depth 1.
+        # The root was hashed before: it is a leaf if it has no children, otherwise they are at depth 1.
         childless = int(first.shape[1] == 0)
         return tree.verify(1 + nodes, leaves + childless, max(int(results[:, 2].max()), 1 - childless))
 

@@ -1,12 +1,12 @@
 """SHA-1 of a node's 20 bytes and a child's number, fully unrolled for a GPU thread.
 
-The message is 6 words, the padding and the length, 192 bits: one block. Ten of its sixteen words are constants, which
-the compiler folds into the additions once everything is inlined. The sixteen words of the schedule that are alive at a
-time have names, not indices, so that they stay in registers.
+The message has 6 words (192 bits); with padding and length it is one block. Ten of the sixteen words of the block are
+constants, which the compiler folds into the additions after inlining. The sixteen live words of the schedule are
+variables instead of an array, so that they stay in registers.
 
-Numba widens the arithmetic of unsigned integers to 64 bits; cutting every result back at once lets the compiler keep
-32-bit registers. A rotation is one instruction then (SHF, or LEA.HI with an addition), a choice, parity or majority one
-(LOP3), and the other three additions of a round two: HASH_INSTRUCTIONS in all at compute capability 9.0.
+Numba widens the arithmetic of unsigned integers to 64 bits; truncating every result lets the compiler keep 32-bit
+registers. A rotation is then one instruction (SHF, or LEA.HI with an addition), as is a choice, parity or majority
+(LOP3), and the other three additions of a round take two: HASH_INSTRUCTIONS in total at compute capability 9.0.
 
 Source: FIPS 180-4, Secure Hash Standard, sections 4.1.1, 5.1.1 and 6.1.
 """
@@ -21,17 +21,18 @@ CHOICE = uint32(0x5A827999)
 PARITY = uint32(0x6ED9EBA1)
 MAJORITY = uint32(0x8F1BBCDC)
 PARITY_AGAIN = uint32(0xCA62C1D6)
-"""The numbers added in rounds 0–19, 20–39, 40–59 and 60–79."""
+"""Constants of the rounds 0–19, 20–39, 40–59 and 60–79."""
 
 H0, H1, H2, H3, H4 = (
     uint32(0x67452301), uint32(0xEFCDAB89), uint32(0x98BADCFE), uint32(0x10325476), uint32(0xC3D2E1F0),
 )  # fmt: skip
 END = uint32(0x80000000)
-"""The bit behind the message."""
+"""Padding bit after the message."""
 LENGTH = uint32(192)
 ZERO = uint32(0)
 HASH_INSTRUCTIONS = 580
-"""195 LOP3, 161 additions, 134 SHF, 85 LEA.HI and a few shifts, by ptxas of CUDA 13; all but 20 on the integer pipe."""
+"""Instructions per hash by ptxas of CUDA 13: 195 LOP3, 161 additions, 134 SHF, 85 LEA.HI and a few shifts; all but 20
+use the integer pipe."""
 
 
 @cuda.jit(device=True)
@@ -42,7 +43,7 @@ def rotate(x: Any, by: Any) -> Any:
 
 @cuda.jit(device=True)
 def step(a: Any, f: Any, e: Any, k: Any, w: Any) -> Any:
-    """Return the new first word of a round."""
+    """Return the new first word of the state after a round."""
     return uint32(uint32(uint32(rotate(a, uint32(5)) + f) + e) + uint32(k + w))
 
 
@@ -62,7 +63,7 @@ def majority(b: Any, c: Any, d: Any) -> Any:
 
 
 def define_rounds(f: Any, k: Any) -> Any:
-    """Return five rounds with one function and constant: after five, every word is in its own place again."""
+    """Return a device function of five rounds with one function and constant; five rounds restore the word order."""
 
     @cuda.jit(device=True)
     def five(a: Any, b: Any, c: Any, d: Any, e: Any, v: Any, w: Any, x: Any, y: Any, z: Any) -> Any:
@@ -90,7 +91,7 @@ first, second, third, fourth = (
 
 @cuda.jit(device=True)
 def mix(w: Any, x: Any, y: Any, z: Any) -> Any:
-    """Return a word of the schedule from those 16, 14, 8 and 3 before it."""
+    """Return a word of the schedule from the words 16, 14, 8 and 3 positions before it."""
     return rotate(uint32(uint32(w ^ x) ^ uint32(y ^ z)), uint32(1))
 
 

@@ -1,6 +1,6 @@
-"""SHA-1 of UTS nodes and other vector operations of the search as Numba intrinsics, with a node in each lane.
+"""SHA-1 of UTS nodes and other vector operations of the search as Numba intrinsics, with one node per lane.
 
-The hash is that of `sha1_rounds`, or that of `sha_ni` on CPUs where its instructions are faster.
+The hash is computed by `sha1_rounds`, or by `sha_ni` on CPUs where that is faster.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from accelbench.kernels.treesearch.uts.sha1_rounds import WORD, constant, emit_s
 from accelbench.kernels.treesearch.uts.trees import RANDOM_VALUES, STATE_WORDS
 
 LANES = simd.lanes(4)
-"""Nodes that are hashed in lockstep: the 32-bit words of a vector register."""
+"""Nodes hashed at the same time: the 32-bit words of a vector register."""
 NUMBER, DEPTH, FERTILE_FROM, WORDS = range(STATE_WORDS, STATE_WORDS + 4)
-"""Rows of a table of nodes: after the parent's state, the node's number among its siblings, its depth, and the random
-number from which on it has children."""
+"""Rows of a table of nodes, after the parent's state: number of the node among its siblings, depth, and smallest random
+number with which it has children; then the number of rows."""
 RANDOM, HASHED_DEPTH, HASHED = range(STATE_WORDS, STATE_WORDS + 3)
-"""Rows of a table of hashed nodes: after the node's own state, its random number and its depth."""
+"""Rows of a table of hashed nodes, after the node's state: random number and depth; then the number of rows."""
 emit_nodes = sha_ni.emit_sha1 if sha_ni.is_faster(simd.features()) else emit_sha1
-"""Emits the hash of a node in each lane, as this CPU does it faster."""
+"""Emits the hash of one node per lane by the faster method for this CPU."""
 
 
 def everywhere(builder: Any, vector: ir.VectorType, value: Any) -> Any:
-    """Return a vector with that word in every lane."""
+    """Return a vector with a word in every lane."""
     one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, WORD(0))
     return builder.shuffle_vector(one, one, constant(vector, 0))
 
 
 def lanes_as_bits(builder: Any, truths: Any) -> Any:
-    """Return a vector of truth values as a word, lane 0 in the lowest bit."""
+    """Return a boolean vector as the bits of a word, with lane 0 in the lowest bit."""
     return builder.zext(builder.bitcast(truths, ir.IntType(LANES)), WORD)
 
 
@@ -44,7 +44,7 @@ def _is_table(array: types.Type) -> bool:
 
 
 class _Table:
-    """The places of the elements of a uint32[rows, columns] argument."""
+    """Addresses of the elements of a uint32[rows, columns] argument."""
 
     def __init__(self, context: Any, builder: Any, kind: Any, array: Any) -> None:
         self.builder = builder
@@ -58,10 +58,10 @@ class _Table:
 
 @intrinsic
 def hash_nodes(typing: Any, nodes: Any, column: Any, flip: Any, hashed: Any, first: Any) -> Any:
-    """Hash `LANES` nodes from nodes[:, column] on into hashed[first:]; return the lanes with children, one bit each.
+    """Hash `LANES` nodes from nodes[:, column] on into hashed[first:]; return the lanes with children as bits.
 
-    `nodes` is uint32[WORDS, ≥column + LANES]: parent's state, number, depth, and the random number from which on the
-    node has children. `hashed` is uint32[≥first + HASHED, ≥LANES]: the node's state, its random ^ `flip`, its depth.
+    `nodes` is uint32[WORDS, ≥column + LANES]: parent's state, number, depth, smallest random number with children.
+    `hashed` is uint32[≥first + HASHED, ≥LANES]: the node's state, its random number ^ `flip`, its depth.
     """
     if not (_is_table(nodes) and _is_table(hashed) and all(isinstance(x, types.Integer) for x in (column, first))):
         return None
@@ -86,7 +86,7 @@ def hash_nodes(typing: Any, nodes: Any, column: Any, flip: Any, hashed: Any, fir
 
 @intrinsic
 def count_reached(typing: Any, table: Any, row: Any, column: Any, value: Any) -> Any:
-    """Return how many of the `LANES` elements from table[row, column] on are ≤ value."""
+    """Return the number of the `LANES` elements from table[row, column] on that are ≤ value."""
     if not (_is_table(table) and all(isinstance(x, types.Integer) for x in (row, column, value))):
         return None
 

@@ -1,7 +1,8 @@
-"""SHA-1 of a UTS node's message as LLVM IR: of one message in words, or of one in each lane of vectors of words.
+"""SHA-1 of the message of a UTS node as LLVM IR, for one message in words or for one message per lane of vectors.
 
-The message is 24 bytes, the parent's state and the child's number: one block, whose last ten words are constants that
-LLVM folds into the 80 rounds. Written as LLVM IR, not as assembly, so that it works on every CPU that LLVM knows.
+The message is 24 bytes: the parent's state and the child's number. It is one block; LLVM folds its last ten words,
+which are constants, into the 80 rounds. Written as LLVM IR, not as assembly, so that it works on every CPU that LLVM
+supports.
 
 Source: FIPS 180-4, "Secure Hash Standard", section 6.1.
 """
@@ -21,7 +22,7 @@ ROUND_CONSTANTS = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)
 
 
 def constant(kind: ir.Type, value: int) -> Any:
-    """Return that number, in every lane if `kind` is a vector."""
+    """Return a constant, in every lane if `kind` is a vector."""
     return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
 
 
@@ -34,7 +35,7 @@ def rotate(builder: Any, word: Any, bits: int) -> Any:
 
 
 def emit_schedule(builder: Any, message: list[Any]) -> Iterator[Any]:
-    """Yield the 80 words that the rounds add, for a message of six words; each is emitted when it is asked for."""
+    """Yield the 80 words of the message schedule for a message of six words; each is emitted when it is requested."""
     kind = message[0].type
     words = [*message, constant(kind, 1 << 31), *[constant(kind, 0)] * 8, constant(kind, MESSAGE_BITS)]
     yield from words
@@ -45,7 +46,7 @@ def emit_schedule(builder: Any, message: list[Any]) -> Iterator[Any]:
 
 
 def emit_sha1(builder: Any, message: list[Any]) -> list[Any]:
-    """Return the five words of the SHA-1 digest of a message of six words: i32 or vectors of i32 alike."""
+    """Return the five words of the SHA-1 digest of a message of six words, of type i32 or vectors of i32."""
     kind = message[0].type
     words = list(emit_schedule(builder, message))
     a, b, c, d, e = initial = [constant(kind, value) for value in INITIAL]

@@ -1,12 +1,12 @@
-"""The trees of the Unbalanced Tree Search benchmark (UTS) and their published counts.
+"""Trees of the Unbalanced Tree Search benchmark (UTS) and their published counts.
 
-A node is 20 bytes. The root's are SHA-1(16 zero bytes ‖ seed), child i's are SHA-1(parent's 20 bytes ‖ i), both numbers
-as 4 bytes with the highest first. A node's random number is its last word without the highest bit. It decides
-how many children the node has, so that a subtree's size is known only when it has been searched. Every node is hashed,
-also where its depth alone says that it has no children: one item of work is one SHA-1.
+The state of a node is 20 bytes: SHA-1(16 zero bytes ‖ seed) for the root, SHA-1(parent's state ‖ i) for child i, with
+both numbers as 4 bytes in big-endian order. The random number of a node is the last word of its state without the
+highest bit. It determines the number of children, so the size of a subtree is known only after its search. Every node
+is hashed, even if its depth alone implies that it has no children: one item of work is one SHA-1.
 
 Source: Olivier, Huan, Liu, Prins, Dinan, Sadayappan and Tseng, "UTS: An Unbalanced Tree Search Benchmark", LCPC 2006;
-parameters and counts are those of the benchmark's own sample trees.
+parameters and counts are from the sample trees of the benchmark.
 """
 
 from __future__ import annotations
@@ -23,30 +23,33 @@ import numpy as np
 from accelbench.profiling.records.quality import Verification
 
 MAX_CHILDREN = 100
-"""The most children of any node but the root of a binomial tree."""
+"""Maximum number of children of any node except the root of a binomial tree."""
 RANDOM_VALUES = 1 << 31
-"""Random numbers are below this; as a threshold it is never reached."""
+"""Upper limit of random numbers (exclusive); as a threshold it is never reached."""
 STATE_WORDS = 5
-"""A node's state: the words of a SHA-1 digest, which is written with the highest byte of each first."""
+"""Words of a node's state, a SHA-1 digest in big-endian order."""
 
 
 @dataclass(frozen=True)
 class Geometric:
-    """A node at depth h has floor(log(1−u) / log(1−p)) children, at most 100: p = 1/(1+b(h)), b(h) on the average."""
+    """Geometric law: a node at depth h has floor(log(1−u) / log(1−p)) children, at most 100.
+
+    u is uniform in [0, 1), and p = 1 / (1 + b(h)), so that the average number of children is b(h).
+    """
 
     b: float
     shape: Literal["linear", "cyclic", "fixed"]
-    """The course of b(h) from b(0) = b: down to 0 at depth d in a straight line, b^sin(2πh/d) up to depth 5d, or b up
-    to depth d; `-a0`, `-a2` and `-a3` of the published program."""
+    """Shape of b(h) from b(0) = b (options `-a0`, `-a2` and `-a3` of the published program): linear to 0 at depth d,
+    b^sin(2πh/d) up to depth 5d (cyclic), or b up to depth d (fixed)."""
     d: int
 
     @property
     def levels(self) -> int:
-        """Return the depth from which on no node has children."""
+        """Smallest depth at which no node has children."""
         return 5 * self.d + 1 if self.shape == "cyclic" else self.d
 
     def average(self, depth: int) -> float:
-        """Return b(depth), for depths below `levels`."""
+        """Return b(depth) for depths below `levels`."""
         if self.shape == "fixed" or depth == 0:
             return self.b
         if self.shape == "linear":
@@ -54,18 +57,17 @@ class Geometric:
         return float(self.b ** math.sin(2 * 3.141592653589793 * depth / self.d))
 
     def children(self, depth: int, random: int) -> int:
-        """Return the children by the published formula in double precision; the search itself uses `thresholds`."""
+        """Return the number of children by the published formula in double precision; searches use `thresholds`."""
         p = 1 / (1 + self.average(depth))
         u = random / RANDOM_VALUES
         return min(MAX_CHILDREN, math.floor(math.log(1 - u) / math.log(1 - p)))
 
     def thresholds(self) -> Any:
-        """uint32[levels, 101]: at depth h, a node has as many children as elements of row h are ≤ its random number.
+        """Return uint32[levels, 101]: a node at depth h has as many children as row h has elements ≤ its random number.
 
-        Rows ascend. The formula never falls when the random number grows; element c−1 is the smallest number with c
-        children, found by bisection, so that integers say exactly what the formula says, on every device. Where there
-        is no such number it is 2³¹, as is the last element of every row: a loop that looks for the first element
-        above the random number ends there.
+        Rows ascend. Because the formula is monotonic in the random number, element c−1 is the smallest number with c
+        children, found by bisection, so that integer comparisons are equivalent to the formula on every device. If no
+        such number exists, the element is 2³¹, like the last element of every row, at which a search in the row ends.
         """
         rows = np.full((self.levels, MAX_CHILDREN + 1), RANDOM_VALUES, np.uint32)
         known: dict[float, Any] = {}
@@ -78,7 +80,7 @@ class Geometric:
 
 
 def _smallest(children: Callable[[int, int], int], depth: int, wanted: int) -> int:
-    """Return the smallest random number that gives at least so many children; 2³¹ if none does."""
+    """Return the smallest random number with at least `wanted` children; 2³¹ if there is none."""
     low, high = 0, RANDOM_VALUES
     while low < high:
         middle = (low + high) // 2
@@ -91,7 +93,7 @@ def _smallest(children: Callable[[int, int], int], depth: int, wanted: int) -> i
 
 @dataclass(frozen=True)
 class Binomial:
-    """The root has `root` children, every other node `m` with probability q, else none."""
+    """Binomial law: the root has `root` children, every other node `m` with probability q, otherwise none."""
 
     root: int
     q: float
@@ -99,42 +101,42 @@ class Binomial:
 
     @property
     def below(self) -> int:
-        """A node has its m children if its random number is below this one: if random / 2³¹ < q, in integers.
+        """Integer form of random / 2³¹ < q: a node has m children if its random number is below this number.
 
-        Multiplying a double by 2³¹ is exact, so rounding up what is not a whole number loses nothing.
+        It is q · 2³¹ rounded up; the product is exact in double precision.
         """
         return math.ceil(self.q * RANDOM_VALUES)
 
 
 @dataclass(frozen=True)
 class Tree:
-    """One tree and what is published about it."""
+    """Sample tree with its published counts."""
 
     name: str
     law: Geometric | Binomial
     seed: int
     nodes: int
-    """The number of nodes, the root included."""
+    """Number of nodes, including the root."""
     depth: int
-    """The depth of the deepest node; the root's is 0."""
+    """Depth of the deepest node; the root has depth 0."""
     leaves: int
-    """The number of nodes without children."""
+    """Number of nodes without children."""
 
     @property
     def root(self) -> Any:
-        """The root's state as uint32[5]."""
+        """State of the root as uint32[5]."""
         digest = hashlib.sha1(bytes(16) + self.seed.to_bytes(4, "big")).digest()
         return np.frombuffer(digest, ">u4").astype(np.uint32)
 
     @property
     def root_children(self) -> int:
-        """Return how many children the root has."""
+        """Return the number of children of the root."""
         if isinstance(self.law, Binomial):
             return self.law.root
         return self.law.children(0, int(self.root[-1]) % RANDOM_VALUES) if self.law.levels else 0
 
     def verify(self, nodes: int, leaves: int, depth: int) -> Verification:
-        """Passes only if all three counts of the whole tree are the published ones."""
+        """Check the three counts of the complete tree against the published ones."""
         expected = f"{self.nodes} nodes, {self.leaves} leaves, depth {self.depth}"
         found = f"{nodes} nodes, {leaves} leaves, depth {depth}"
         return Verification(
@@ -161,7 +163,7 @@ TREES = {
 
 @cache
 def thresholds_of(law: Geometric) -> Any:
-    """Return `law.thresholds()`, computed once and not to be written to."""
+    """Return `law.thresholds()`, computed once; the array is read-only."""
     rows = law.thresholds()
     rows.setflags(write=False)
     return rows

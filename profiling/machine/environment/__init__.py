@@ -1,4 +1,4 @@
-"""The environment record: the facts about the machine that may explain a figure."""
+"""The environment record: facts about the machine that may explain a result."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class GpuFacts(NamedTuple):
-    """The GPUs of one vendor that a program started here would see."""
+    """GPUs of one vendor that are visible to this process."""
 
     gpus: list[Gpu]
     cuda: Cuda | None = None
-    """The versions of driver and runtime, of NVIDIA's GPUs."""
+    """Driver and runtime versions, for NVIDIA's GPUs."""
     unknown: dict[str, str] = {}
-    """The facts that could not be read, each with the reason."""
+    """Unreadable facts, each with the reason."""
 
 
 PACKAGES: dict[str, tuple[str, ...]] = {}
-"""The Python packages whose versions are recorded for a vendor's GPUs, by vendor; added by the device backends, too."""
+"""Python packages whose versions are recorded, by GPU vendor; device backends add theirs."""
 COLLECTORS: dict[str, Callable[[], GpuFacts]] = {}
-"""The function that collects the facts about a vendor's GPUs, by vendor; each device backend of GPUs adds its own."""
+"""Function that collects the facts about GPUs, by vendor; each GPU backend adds its own."""

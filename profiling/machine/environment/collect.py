@@ -1,4 +1,4 @@
-"""The facts that may explain a figure: an allow-list, each collected by a small function."""
+"""Collection of the environment record: an allow-list of facts that may explain a result."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from accelbench.profiling.machine.environment.software import collect_software
 from accelbench.profiling.machine.environment.system import collect_system
 from accelbench.profiling.records.environment import Environment
 
-# The reasons why a fact can be missing; those whose absence is itself the answer (no quota, no container) are not here.
+# Reasons for missing facts, except for those whose absence is a valid value (no quota, no container).
 WHY_UNKNOWN = {
-    "cpu.model": "/proc/cpuinfo does not name the processor",
-    "cpu.sockets": "the kernel shows no CPU topology",
-    "cpu.cores": "the kernel shows no CPU topology",
-    "cpu.affinity": "this operating system does not tell a process's CPU affinity",
-    "cpu.governor": "the kernel shows no frequency governor, as in most virtual machines",
-    "cpu.frequency_mhz": "the kernel states no clock",
-    "cpu.numa_nodes": "the kernel shows no memory nodes",
+    "cpu.model": "/proc/cpuinfo has no processor name",
+    "cpu.sockets": "the kernel exposes no CPU topology",
+    "cpu.cores": "the kernel exposes no CPU topology",
+    "cpu.affinity": "this operating system has no CPU affinity",
+    "cpu.caches": "the kernel lists no caches (as in some virtual machines); arrays of memory benchmarks are 1 GiB",
+    "cpu.governor": "the kernel exposes no frequency governor (as in most virtual machines)",
+    "cpu.frequency_mhz": "the kernel exposes no clock frequency",
+    "cpu.numa_nodes": "the kernel exposes no NUMA nodes",
     "memory.swap_bytes": "there is no /proc/meminfo",
     "memory.huge_pages": "the kernel has no transparent huge pages",
-    "system.clock_source": "the kernel does not name its clock source",
-    "software.blas": "threadpoolctl knows no BLAS among NumPy's libraries",
-    "cuda.driver": "NVML does not answer",
+    "system.clock_source": "the kernel exposes no clock source",
+    "software.blas": "threadpoolctl found no known BLAS in NumPy",
+    "cuda.driver": "NVML is not available",
     "cuda.runtime": "no CUDA runtime package is installed",
 }
 
 
 def collect(root: Path = Path("/")) -> Environment:
-    """Collect every fact about this machine; what cannot be read is null, with the reason in `unknown`.
+    """Return the environment record of this machine; unreadable facts are null, with the reason in `unknown`.
 
-    `root` is where `/proc`, `/sys` and `/etc` are looked for.
+    `root` is the folder that contains `/proc`, `/sys` and `/etc`.
     """
     gpus, cuda, unknown = collect_visible_gpus()
     environment = Environment(
@@ -54,10 +55,10 @@ def _reasons(environment: Environment) -> dict[str, str]:
     for fact, reason in WHY_UNKNOWN.items():
         part, field = fact.split(".")
         group = getattr(environment, part)
-        if group is not None and getattr(group, field) is None:
+        if group is not None and getattr(group, field) in (None, []):
             reasons[fact] = reason
     if environment.software.revision is None:
         is_checkout = (PROJECT / ".git").exists()
-        why = "git could not describe the checkout" if is_checkout else "the suite does not run from a git checkout"
+        why = "'git describe' failed in the checkout" if is_checkout else "accelbench does not run from a git checkout"
         reasons["software.revision"] = why
     return reasons

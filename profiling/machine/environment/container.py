@@ -1,4 +1,4 @@
-"""The container engine around this process, by the marker that each leaves; the standard library suffices."""
+"""Detection of the container engine by its marker, with the standard library only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from accelbench.profiling.machine.environment.files import read_text
 
-# Each engine leaves a marker in its containers; inner ones first: Kubernetes pods are made by Docker or containerd.
+# Markers of the engines in their containers. Inner ones first: Docker or containerd creates Kubernetes pods.
 CONTAINER_VARIABLES = {
     "APPTAINER_CONTAINER": "apptainer",
     "SINGULARITY_CONTAINER": "singularity",
@@ -22,25 +22,25 @@ CONTAINER_FILES = {
 }
 CONTAINER_GROUPS = {"kubepods": "kubernetes", "libpod": "podman", "docker": "docker", "lxc": "lxc", "garden": "garden"}
 CONTAINER_NAMES = ("podman", "docker", "lxc", "oci", "systemd-nspawn", "flatpak")
-"""The values of the variable `container` (systemd's container interface) that are recorded."""
+"""Recorded values of the variable `container` (systemd's container interface)."""
 
 IMAGE_VARIABLE = "ACCELBENCH_IMAGE"
 
 
 def collect_container(root: Path = Path("/")) -> str | None:
-    """Return the engine whose container this process is in, or None where no marker of one was seen."""
+    """Return the engine of the container in which this process runs; None without a marker."""
     by_file = next((engine for name, engine in CONTAINER_FILES.items() if (root / name).exists()), None)
     return first_set(CONTAINER_VARIABLES) or by_file or _stated_container() or _container_by_group(root)
 
 
 def collect_image() -> str | None:
-    """Return the digest of the image's configuration, which only the container's starter or the SIF's builder tells."""
+    """Return the digest of the image's configuration from `ACCELBENCH_IMAGE`; None if unset or malformed."""
     stated = os.environ.get(IMAGE_VARIABLE, "")
     return stated if re.fullmatch("sha256:[0-9a-f]{64}", stated) else None
 
 
 def _stated_container() -> str | None:
-    stated = os.environ.get("container")  # noqa: SIM112 - the interface writes it in small letters
+    stated = os.environ.get("container")  # noqa: SIM112 - systemd's interface has it in lower case
     return stated if stated in CONTAINER_NAMES else None
 
 
@@ -50,5 +50,5 @@ def _container_by_group(root: Path) -> str | None:
 
 
 def first_set(variables: dict[str, str]) -> str | None:
-    """Return the meaning of the first variable that is set."""
+    """Return the value in `variables` of the first environment variable that is set."""
     return next((meaning for name, meaning in variables.items() if os.environ.get(name)), None)

@@ -1,4 +1,4 @@
-"""Reading the kernel's small text files: what is not there is None, never an error."""
+"""Readers of the kernel's small text files; a missing file gives None, never an error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def read_text(path: Path) -> str | None:
-    """Return the file's text without the white space around it, or None if it cannot be read."""
+    """Return the stripped text of a file; None if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip(" \t\r\n\0")
     except OSError:
@@ -14,7 +14,7 @@ def read_text(path: Path) -> str | None:
 
 
 def read_int(path: Path) -> int | None:
-    """Return the file's single number, or None if it cannot be read or is none."""
+    """Return the integer in a file; None if it cannot be read or is not an integer."""
     text = read_text(path)
     try:
         return None if text is None else int(text)
@@ -23,13 +23,13 @@ def read_int(path: Path) -> int | None:
 
 
 def read_pairs(path: Path, separator: str | None = None) -> dict[str, str]:
-    """Return the file's lines `name value`, or `name: value` with a separator; empty if it cannot be read."""
+    """Parse lines `name value`, or `name: value` with a separator; empty if the file cannot be read."""
     parts = (line.split(separator, 1) for line in (read_text(path) or "").splitlines())
     return {part[0].strip(): part[1].strip() for part in parts if len(part) == 2}
 
 
 def parse_cpu_list(text: str) -> list[int]:
-    """Return the numbers of a kernel list such as `0-3,8` (cpuset(7), List format); `ValueError` if it is none."""
+    """Parse a kernel list such as `0-3,8` (cpuset(7), List format); raise ValueError for another format."""
     numbers: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -38,7 +38,7 @@ def parse_cpu_list(text: str) -> list[int]:
 
 
 def format_cpu_list(numbers: list[int]) -> str:
-    """Return the shortest kernel list of these numbers: `0-3,8`."""
+    """Format numbers as the shortest kernel list: `0-3,8`."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:
@@ -49,7 +49,7 @@ def format_cpu_list(numbers: list[int]) -> str:
 
 
 def has_pci_device(root: Path, vendor: str, devices: tuple[str, ...] = (), classes: tuple[str, ...] = ()) -> bool:
-    """Tell whether a PCI device of that vendor with one of those numbers, or classes, is plugged in."""
+    """Return whether there is a PCI device of this vendor with one of these device ids or classes."""
     return any(
         read_text(folder / "vendor") == vendor
         and (

@@ -1,4 +1,4 @@
-"""Facts about the GPUs that a program started here would see, the first one first."""
+"""Facts about the GPUs visible to this process, in CUDA's order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNTIMES = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
 
 
 def collect_nvidia() -> GpuFacts:
-    """Return the facts about NVIDIA's GPUs; no GPU, with the reason, where there is no driver or it refuses."""
+    """Return the facts about NVIDIA's GPUs; without a working driver, no GPU and the reason."""
     cuda = None
     try:
         driver = Driver()
@@ -30,7 +30,7 @@ def collect_nvidia() -> GpuFacts:
 
 
 def collect_visible_gpus() -> GpuFacts:
-    """Return the facts about the GPUs of the first vendor that has any here, and where none has, the first one's."""
+    """Return the facts about the first vendor with GPUs on this machine; NVIDIA's facts if there is none."""
     first = collect_nvidia()
     if first.gpus:
         return first
@@ -39,7 +39,7 @@ def collect_visible_gpus() -> GpuFacts:
 
 
 def collect_gpus(driver: Driver) -> list[Gpu]:
-    """Return the visible devices in CUDA's order, with the card's settings that NVML tells; `CudaError` as `Driver`."""
+    """Return the visible devices in CUDA's order, with NVML's card settings; raise CudaError as `Driver` does."""
     return [_describe(index, device, open_card(device.pci_bus_id)) for index, device in enumerate(driver.devices())]
 
 
@@ -65,7 +65,7 @@ def _settings(card: Any) -> dict[str, Any]:
         "sm_clock_max_mhz": read(pynvml.nvmlDeviceGetMaxClockInfo, card, pynvml.NVML_CLOCK_SM),
         "memory_clock_max_mhz": read(pynvml.nvmlDeviceGetMaxClockInfo, card, pynvml.NVML_CLOCK_MEM),
         "power_limit_w": None if milliwatts is None else milliwatts / 1000,
-        "ecc": None if ecc is None else bool(ecc[0]),  # [in force, after the next reset]
+        "ecc": None if ecc is None else bool(ecc[0]),  # [current, pending until the next reset]
         "mig": None if mig is None else bool(mig[0]),
         "persistence": None if persistence is None else bool(persistence),
         "pcie_generation": read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, card),
@@ -74,12 +74,12 @@ def _settings(card: Any) -> dict[str, Any]:
 
 
 def hash_uuid(uuid: str) -> str:
-    """Return the first 12 hex digits of SHA-256 of the UUID."""
+    """Return the first 12 hex digits of the UUID's SHA-256."""
     return hashlib.sha256(uuid.encode()).hexdigest()[:12]
 
 
 def collect_cuda(driver: Driver) -> Cuda:
-    """Return the versions of the driver and of the installed CUDA runtime; `CudaError` as `Driver`."""
+    """Return the versions of the driver and of the installed CUDA runtime; raise CudaError as `Driver` does."""
     major, minor = driver.cuda_version()
     return Cuda(
         driver=collect_driver_version(),
@@ -89,6 +89,6 @@ def collect_cuda(driver: Driver) -> Cuda:
 
 
 def collect_driver_version() -> str | None:
-    """Return the driver's own version, such as 580.95.05."""
+    """Return the driver's version, such as 580.95.05."""
     read(pynvml.nvmlInit)
     return read(pynvml.nvmlSystemGetDriverVersion)

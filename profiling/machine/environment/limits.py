@@ -1,10 +1,11 @@
-"""The grants of the control groups to this process, in version 1 and 2, and how often they held it back.
+"""Limits of this process's control groups (version 1 and 2), and the throttling by their CPU quotas.
 
 Sources: Linux `Documentation/admin-guide/cgroup-v2.rst`, `…/cgroup-v1/memory.rst` and `scheduler/sched-bwc.rst`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
@@ -18,7 +19,7 @@ UNLIMITED_BYTES = 1 << 60
 
 
 class Mount(NamedTuple):
-    """A mounted cgroup hierarchy: the part of it that is visible (`root`), and where."""
+    """A mounted cgroup hierarchy: its visible part (`root`) and its mount point (`path`)."""
 
     version: int
     controllers: frozenset[str]
@@ -27,34 +28,43 @@ class Mount(NamedTuple):
 
 
 class Throttling(NamedTuple):
-    """The periods in which a group's quota ran out, and the seconds it was stopped, summed over the CPUs."""
+    """Number of periods in which a group's quota ran out, and the throttled seconds, summed over the CPUs."""
 
     periods: int
     seconds: float
 
 
 def collect_limits(root: Path = Path("/")) -> Limits:
-    """Return the tightest CPU quota and memory limit from the process's own group up to the top."""
+    """Return the lowest CPU quota and memory limit from the process's own group up to the top."""
     return Limits(cpu_quota=collect_cpu_quota(root), memory_bytes=collect_memory_limit(root))
 
 
 def collect_cpu_quota(root: Path = Path("/")) -> float | None:
-    """Return the CPUs' worth of time that the process may use, or None without a quota."""
+    """Return the CPU quota in CPUs; None without a quota."""
     quotas = [_group_quota(group) for group in groups("cpu", root)]
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def collect_memory_limit(root: Path = Path("/")) -> int | None:
-    """Return the bytes that the process's group may use, or None without a limit."""
-    limits = [read_int(group / name) for group in groups("memory", root) for name in MEMORY_LIMIT_FILES]
+    """Return the memory limit in bytes; None without a limit."""
+    limits = [limit for group in groups("memory", root) if (limit := memory_limit_of(group)) is not None]
+    return min(limits, default=None)
+
+
+def memory_limit_of(group: Path) -> int | None:
+    """Return the memory limit of a control group in bytes; None without a limit."""
+    limits = [read_int(group / name) for name in MEMORY_LIMIT_FILES]
     return min((limit for limit in limits if limit is not None and limit < UNLIMITED_BYTES), default=None)
 
 
-MEMORY_LIMIT_FILES = ("memory.max", "memory.limit_in_bytes")  # version 2 (`max`, no number, for none), version 1
+MEMORY_LIMIT_FILES = ("memory.max", "memory.high", "memory.limit_in_bytes")
+"""Files of version 2 (`max`, no number, for none) and of version 1.
+
+Beyond `memory.high` the kernel slows a group down and reclaims its memory."""
 
 
 def collect_throttling(root: Path = Path("/")) -> dict[Path, Throttling]:
-    """Return how often the quota of this group, and of each above it, has held it back so far; of those that count."""
+    """Return the throttling so far of this process's group and of each group above that counts it."""
     found = {}
     for group in groups("cpu", root):
         pairs = read_pairs(group / "cpu.stat")
@@ -66,9 +76,9 @@ def collect_throttling(root: Path = Path("/")) -> dict[Path, Throttling]:
 
 
 def throttled_between(begin: Mapping[Path, Throttling], end: Mapping[Path, Throttling]) -> Throttling | None:
-    """Return how the group that throttled the most did so in between; None where no group counts it.
+    """Return the difference for the group that was throttled the most; None if no group counts throttling.
 
-    Groups that lie in each other may be stopped at the same time, so that their seconds do not add up.
+    Nested groups may be throttled at the same time, so their seconds must not be added.
     """
     between = [
         Throttling(after.periods - begin[group].periods, after.seconds - begin[group].seconds)
@@ -87,7 +97,7 @@ def _group_quota(group: Path) -> float | None:
 
 
 def parse_cpu_max(text: str) -> float | None:
-    """Return the CPUs granted by a line of `cpu.max`, `QUOTA PERIOD` in microseconds; None for `max`."""
+    """Parse a line of `cpu.max`, `QUOTA PERIOD` in microseconds, into CPUs; None for `max`."""
     quota, *period = text.split()
     if quota == "max":
         return None
@@ -95,12 +105,12 @@ def parse_cpu_max(text: str) -> float | None:
 
 
 def groups(controller: str, root: Path = Path("/")) -> list[Path]:
-    """Return the folders of this process's groups for that controller, its own first, up to the visible top."""
+    """Return the folders of this process's groups for a controller, its own first, up to the visible top."""
     mount = _mount_of(controller, root)
     if mount is None:
         return []
     path = _membership(root).get(controller if mount.version == 1 else "", "/")
-    # Without a cgroup namespace a container sees only its own part, yet is told its path from the host's top.
+    # Without a cgroup namespace, a container's mount starts at its own group, but the path starts at the host's root.
     below = path.removeprefix(mount.root) if mount.root != "/" else path
     own = mount.path / below.strip("/")
     if ".." in own.parts or not own.is_dir():
@@ -110,14 +120,14 @@ def groups(controller: str, root: Path = Path("/")) -> list[Path]:
 
 
 def _mount_of(controller: str, root: Path) -> Mount | None:
-    """Return version 1's mount where the controller is mounted there (hybrid machines have both), else version 2's."""
+    """Return version 1's mount of the controller if there is one (hybrid machines have both), else version 2's."""
     mounts = _mounts(root)
     first = next((mount for mount in mounts if controller in mount.controllers), None)
     return first or next((mount for mount in mounts if mount.version == 2), None)
 
 
 def _mounts(root: Path) -> list[Mount]:
-    """Return the cgroup lines of `/proc/self/mountinfo`: `id parent dev ROOT PATH options … - TYPE source OPTIONS`."""
+    """Parse the cgroup lines of `/proc/self/mountinfo`: `id parent dev ROOT PATH options … - TYPE source OPTIONS`."""
     found = []
     for line in (read_text(root / "proc/self/mountinfo") or "").splitlines():
         before, _, after = line.partition(" - ")
@@ -125,12 +135,18 @@ def _mounts(root: Path) -> list[Mount]:
         if len(fields) > 4 and kind and kind[0] in ("cgroup", "cgroup2"):
             version = 2 if kind[0] == "cgroup2" else 1
             controllers = frozenset(kind[-1].split(",")) if version == 1 else frozenset[str]()
-            found.append(Mount(version, controllers, fields[3], root / fields[4].lstrip("/")))
+            visible, place = map(_unescape, fields[3:5])
+            found.append(Mount(version, controllers, visible, root / place.lstrip("/")))
     return found
 
 
+def _unescape(path: str) -> str:
+    """Return a path of mountinfo with its spaces, tabs, line ends and backslashes, which are octal there (`\\040`)."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path)
+
+
 def _membership(root: Path) -> dict[str, str]:
-    """Return the process's group per controller from `/proc/self/cgroup`; version 2 is under the empty name."""
+    """Return the process's group by controller from `/proc/self/cgroup`; the key of version 2 is empty."""
     paths: dict[str, str] = {}
     for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)

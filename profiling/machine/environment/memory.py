@@ -1,4 +1,4 @@
-"""Facts about the main memory."""
+"""Main memory facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from accelbench.profiling.records.environment import Memory
 
 
 def collect_memory(root: Path = Path("/")) -> Memory:
-    """Return sizes in bytes from `/proc/meminfo`, or from psutil where there is no such file."""
+    """Return sizes in bytes from `/proc/meminfo`, or from psutil without this file."""
     sizes = collect_meminfo(root)
     if "MemTotal" not in sizes:
         memory = psutil.virtual_memory()
@@ -26,12 +26,12 @@ def collect_memory(root: Path = Path("/")) -> Memory:
 
 
 def collect_meminfo(root: Path = Path("/")) -> dict[str, int]:
-    """Return the entries of `/proc/meminfo` that are stated in kB, in bytes."""
+    """Return the entries of `/proc/meminfo` in kB, converted to bytes."""
     pairs = read_pairs(root / "proc/meminfo", ":")
     return {name: int(value[:-3]) * 1024 for name, value in pairs.items() if value.endswith(" kB")}
 
 
 def collect_huge_pages(root: Path = Path("/")) -> str | None:
-    """Return the transparent huge page mode in force: the one in brackets of `always [madvise] never`."""
+    """Return the current transparent huge page mode: the bracketed one in `always [madvise] never`."""
     mode = re.search(r"\[(\w+)\]", read_text(root / "sys/kernel/mm/transparent_hugepage/enabled") or "")
     return mode[1] if mode else None

@@ -1,6 +1,6 @@
-"""The environment variables that change a figure, and the form that the value of each has.
+"""Environment variables that affect results, each with the pattern of its valid values.
 
-A value of another form may be anything, a path, a name or a secret: it is recorded as `…`, which says that it is set.
+Another value may be a path, a name or a secret: it is recorded as `…`, which only shows that the variable is set.
 Sources: the OpenMP specification 5.2, ch. 21; the manuals of GCC's libgomp and Intel's OpenMP runtime (KMP_…), of
 OpenBLAS, MKL, oneDNN, Numba, TensorFlow, JAX, PyTorch, Keras and CUDA, and of glibc.
 """
@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 
-OTHER_FORM = "…"
+MASK = "…"
 
 NUMBER, NUMBERS, REAL = r"\d+", r"\d+(,\d+)*", r"\d*\.?\d+"
 YES_NO = r"(?i:true|false|yes|no|on|off|[01])"
@@ -25,7 +25,7 @@ _KMP_WORD = (
 )
 _FLAG_VALUE = r"[\w.+-]+(,[\w.+-]+)*"
 FLAGS = rf"--?\w+(=(?:{_FLAG_VALUE}))?"
-"""One of the flags of XLA, of which a variable holds any number; its values are words and numbers."""
+"""A flag of XLA, whose values are words and numbers; a variable may contain several flags."""
 _ALLOCATOR = r"\w+:(\[[\w.:,]+\]|[\w.]+)"
 
 THREADS: Mapping[str, str] = {
@@ -43,7 +43,7 @@ THREADS: Mapping[str, str] = {
     "KMP_BLOCKTIME": r"(?i:\d+(us|ms)?|infinite)",
     "NUMBA_THREADING_LAYER": r"(?i:default|safe|forksafe|threadsafe|tbb|omp|workqueue)",
 }
-"""The settings of threads, and the form of each."""
+"""Thread settings, each with the pattern of its values."""
 SETTINGS: Mapping[str, str] = {
     "KERAS_BACKEND": r"tensorflow|jax|torch|numpy|openvino",
     **dict.fromkeys(("TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_DETERMINISTIC_OPS"), YES_NO),
@@ -60,18 +60,18 @@ SETTINGS: Mapping[str, str] = {
     "OPENBLAS_CORETYPE": r"(?i:[a-z][a-z0-9]{2,15})",
     **dict.fromkeys(("MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"), ISA),
 }
-"""The settings of frameworks and libraries, and the form of each."""
+"""Settings of frameworks and libraries, each with the pattern of its values."""
 
 
-def collect_variables(forms: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of these names that are set, each with its value as far as it has its form."""
-    return {name: of_form(os.environ[name], form) for name, form in forms.items() if os.environ.get(name)}
+def collect_variables(patterns: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables with these names that are set, with masked values."""
+    return {name: masked(os.environ[name], pattern) for name, pattern in patterns.items() if os.environ.get(name)}
 
 
-def of_form(value: str, form: str) -> str:
-    """Return the value if it has the form; of a list of flags, those that have it with their values."""
-    if form != FLAGS:
-        return value if re.fullmatch(form, value.strip()) else OTHER_FORM
+def masked(value: str, pattern: str) -> str:
+    """Return the value if it matches the pattern, else `…`; in a list of flags, each flag is masked separately."""
+    if pattern != FLAGS:
+        return value if re.fullmatch(pattern, value.strip()) else MASK
     return " ".join(map(_flag, value.split()))
 
 
@@ -79,4 +79,4 @@ def _flag(word: str) -> str:
     name, is_set, _ = word.partition("=")
     if re.fullmatch(FLAGS, word):
         return word
-    return f"{name}={OTHER_FORM}" if is_set and re.fullmatch(FLAGS, name) else OTHER_FORM
+    return f"{name}={MASK}" if is_set and re.fullmatch(FLAGS, name) else MASK

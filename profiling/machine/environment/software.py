@@ -1,4 +1,4 @@
-"""Facts about the libraries that do the work and the settings that change their speed."""
+"""Facts about libraries and the settings that affect their speed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from accelbench.profiling import PROJECT
+from accelbench.profiling.child import child_environment
 from accelbench.profiling.machine.environment import PACKAGES
 from accelbench.profiling.machine.environment.settings import SETTINGS, THREADS, collect_variables
 from accelbench.profiling.records.environment import Software
@@ -30,7 +31,7 @@ LIBRARIES = (
 
 
 def collect_software() -> Software:
-    """Collect everything known about the software; this imports NumPy, and no framework."""
+    """Return all software facts; imports NumPy, but no framework."""
     pools = collect_blas_pools()
     return Software(
         python=platform.python_version(),
@@ -45,12 +46,12 @@ def collect_software() -> Software:
 
 
 def collect_libraries() -> dict[str, str]:
-    """Return the installed versions of the libraries that do the work, from their metadata."""
+    """Return the versions of installed libraries, from their metadata."""
     return {name: found for name in (*LIBRARIES, *chain(*PACKAGES.values())) if (found := installed_version(name))}
 
 
 def installed_version(distribution: str) -> str | None:
-    """Return the version of an installed distribution, read without importing it."""
+    """Return the version of an installed distribution without importing it; None if not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -58,21 +59,21 @@ def installed_version(distribution: str) -> str | None:
 
 
 def collect_blas_pools() -> list[dict[str, Any]]:
-    """Return the thread pools of the BLAS that NumPy uses, as threadpoolctl describes them."""
-    import numpy  # noqa: F401 - loads its BLAS, so that it can be seen
+    """Return threadpoolctl's description of the thread pools of NumPy's BLAS."""
+    import numpy  # noqa: F401 - loads its BLAS
     from threadpoolctl import threadpool_info
 
     return [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
 def describe_blas(pools: list[dict[str, Any]]) -> str | None:
-    """Return the BLAS by name, version and the kernel family it chose: `openblas 0.3.31 Haswell pthreads`."""
+    """Return the BLAS with version, kernel family and threading layer: `openblas 0.3.31 Haswell pthreads`."""
     keys = ("internal_api", "version", "architecture", "threading_layer")
     return ", ".join(" ".join(str(pool[key]) for key in keys if pool.get(key)) for pool in pools) or None
 
 
 def collect_own_version() -> str:
-    """Return the suite's version: that of the running checkout, installed or not, or of the installed package."""
+    """Return accelbench's version, from the running checkout or else from the installed package."""
     project = PROJECT / "pyproject.toml"
     if project.is_file():
         found: str = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
@@ -81,7 +82,7 @@ def collect_own_version() -> str:
 
 
 def collect_revision(checkout: Path = PROJECT) -> str | None:
-    """Return the git commit of the checkout or of an image's source, `-dirty` if files changed; None if unknown."""
+    """Return the git commit of the checkout or image, with `-dirty` if files changed; None if unknown."""
     if not (checkout / ".git").exists():
         stated = os.environ.get("ACCELBENCH_REVISION", "")
         return stated if re.fullmatch("[0-9a-f]{40}(-dirty)?", stated) else None
@@ -89,7 +90,7 @@ def collect_revision(checkout: Path = PROJECT) -> str | None:
     try:
         done = subprocess.run(
             command,
-            env=os.environ | {"GIT_OPTIONAL_LOCKS": "0"},
+            env=child_environment(GIT_OPTIONAL_LOCKS="0"),
             capture_output=True,
             text=True,
             timeout=GIT_SECONDS,

@@ -1,4 +1,4 @@
-"""The operating system, its container, scheduler and runtime, and the rights of this process."""
+"""Facts about the operating system, container, scheduler, runtime and permissions of this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from accelbench.profiling.machine.environment.files import read_pairs, read_text
 from accelbench.profiling.records.environment import System
 
 RUNTIME_VARIABLES = {"COLAB_RELEASE_TAG": "colab", "COLAB_GPU": "colab", "KAGGLE_KERNEL_RUN_TYPE": "kaggle"}
-# gVisor answers with this build date whatever the kernel below it; newer ones also say its name.
+# gVisor reports this build date on any kernel; newer versions also report their name.
 RUNTIME_KERNELS = {"gvisor": "gvisor", "sun jan 10 15:06:54 pst 2016": "gvisor", "microsoft": "wsl"}
 
 SCHEDULER_VARIABLES = {"SLURM_JOB_ID": "slurm", "PBS_JOBID": "pbs", "LSB_JOBID": "lsf", "FLUX_JOB_ID": "flux"}
@@ -19,11 +19,11 @@ SCHEDULER_VARIABLES = {"SLURM_JOB_ID": "slurm", "PBS_JOBID": "pbs", "LSB_JOBID":
 # Bits of CapEff in /proc/self/status, capabilities(7).
 CAP_SYS_PTRACE, CAP_SYS_ADMIN = 19, 21
 WHOLE_RANGE = ["0", "0", "4294967295"]
-"""The one line of `/proc/self/uid_map` where no user is mapped: every uid is itself (user_namespaces(7))."""
+"""Content of `/proc/self/uid_map` without a user mapping: identity of all uids (user_namespaces(7))."""
 
 
 def collect_system(root: Path = Path("/")) -> System:
-    """Collect everything known about the operating system."""
+    """Return all system facts."""
     return System(
         os=collect_os(root),
         kernel=read_text(root / "proc/sys/kernel/osrelease") or platform.release(),
@@ -38,20 +38,20 @@ def collect_system(root: Path = Path("/")) -> System:
 
 
 def collect_os(root: Path = Path("/")) -> str:
-    """Return the distribution's own name (os-release(5)), or the platform's where it has none."""
+    """Return the distribution's name (os-release(5)), else the platform's."""
     release = read_pairs(root / "etc/os-release", "=") or read_pairs(root / "usr/lib/os-release", "=")
     return " ".join(shlex.split(release.get("PRETTY_NAME", ""))) or platform.system()
 
 
 def collect_runtime(root: Path = Path("/")) -> str | None:
-    """Return the hosted notebook or the kernel's stand-in that the process runs on, or None."""
+    """Return the hosted notebook or the emulated kernel (gVisor, WSL) on which the process runs; None if neither."""
     version = (read_text(root / "proc/version") or "").lower()
     by_kernel = next((runtime for word, runtime in RUNTIME_KERNELS.items() if word in version), None)
     return first_set(RUNTIME_VARIABLES) or by_kernel
 
 
 def collect_user_namespace(root: Path = Path("/")) -> bool | None:
-    """Return whether the process's users are mapped to others of the host, as rootless engines do."""
+    """Return whether user ids are mapped to other ids of the host, as in rootless containers."""
     mapping = read_text(root / "proc/self/uid_map")
     return None if not mapping else mapping.split() != WHOLE_RANGE
 

@@ -1,4 +1,4 @@
-"""The CUDA device: its size, its free memory, and whether it has what a kernel needs."""
+"""CUDA runtime calls: device attributes, free memory, synchronization, and imports of GPU libraries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DISTRIBUTIONS = {
 
 
 def library(module: str) -> ModuleType:
-    """Import a module of a GPU library; Skip, with what to install, where it is missing."""
+    """Import a module of a GPU library; raise Skip with the install command if it fails."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -28,9 +28,9 @@ def library(module: str) -> ModuleType:
 
 
 def call(function: str, *args: Any) -> Any:
-    """Call the CUDA runtime function of that name; RuntimeError with CUDA's own name for what went wrong.
+    """Call a CUDA runtime function by name and return its results; raise RuntimeError with CUDA's error name.
 
-    Source: CUDA Runtime API, as `cuda.bindings.runtime` offers it: a tuple of the error code and the results.
+    Source: CUDA Runtime API in `cuda.bindings.runtime`, whose functions return the error code and the results.
     """
     error, *results = getattr(library("cuda.bindings.runtime"), function)(*args)
     if int(error) != 0:
@@ -39,25 +39,25 @@ def call(function: str, *args: Any) -> Any:
 
 
 def synchronize() -> None:
-    """Wait until the device has done all its work; RuntimeError if any of it failed."""
+    """Wait until the device has finished all work; raise RuntimeError if any of it failed."""
     call("cudaDeviceSynchronize")
 
 
 def use_device(index: int) -> None:
-    """Make that visible device the current one of the calling thread, for the CUDA runtime, CuPy and Numba alike."""
+    """Make a visible device current for the calling thread in the CUDA runtime, CuPy and Numba."""
     call("cudaSetDevice", index)
     library("cupy").cuda.Device(index).use()
     library("numba.cuda").select_device(index)
 
 
 def attribute(name: str) -> int:
-    """Return a device attribute by its name without the prefix `cudaDevAttr`, such as `L2CacheSize` (bytes)."""
+    """Return a device attribute by its name without `cudaDevAttr`, such as `L2CacheSize` (bytes)."""
     attributes = library("cuda.bindings.runtime").cudaDeviceAttr
     return int(call("cudaDeviceGetAttribute", getattr(attributes, f"cudaDevAttr{name}"), call("cudaGetDevice")))
 
 
 def free_memory() -> int:
-    """Return the bytes of device memory that are free now."""
+    """Return the free device memory in bytes."""
     free, _ = call("cudaMemGetInfo")
     return int(free)
 

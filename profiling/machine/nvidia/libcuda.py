@@ -1,4 +1,4 @@
-"""The CUDA driver's own library, asked for its devices: no context is made and no toolkit is needed.
+"""Devices of the CUDA driver library, without a CUDA context or toolkit.
 
 Source: CUDA Driver API reference (cuInit, cuDeviceGet…, CUresult, CUdevice_attribute).
 """
@@ -19,20 +19,20 @@ COMPUTE_CAPABILITY_MINOR = 76
 
 
 class NoDriver(Exception):
-    """The driver's library cannot be loaded; the message is the loader's own."""
+    """Failure to load the driver library; the message is the loader's."""
 
 
 class CudaError(Exception):
-    """A driver call failed: the call and the error's name, such as `CUDA_ERROR_NO_DEVICE`."""
+    """Failure of a driver call, with the error's name, such as `CUDA_ERROR_NO_DEVICE`."""
 
     def __init__(self, call: str, name: str) -> None:
-        super().__init__(f"{call} answered {name}")
+        super().__init__(f"{call} returned {name}")
         self.name = name
 
 
 @dataclass(frozen=True)
 class CudaDevice:
-    """A device that CUDA programs see; a MIG slice shows its own share."""
+    """A visible CUDA device; the values of a MIG instance are those of its partition."""
 
     name: str
     uuid: str
@@ -44,7 +44,7 @@ class CudaDevice:
 
 
 class Driver:
-    """The loaded library; `NoDriver` if there is none."""
+    """The loaded driver library; the constructor raises NoDriver if it cannot be loaded."""
 
     def __init__(self) -> None:
         try:
@@ -53,13 +53,13 @@ class Driver:
             raise NoDriver(str(error)) from None
 
     def cuda_version(self) -> tuple[int, int]:
-        """Return the newest CUDA that this driver serves, such as (13, 0)."""
+        """Return the newest CUDA version that this driver supports, such as (13, 0)."""
         version = ctypes.c_int()
         self._call("cuDriverGetVersion", ctypes.byref(version))
         return version.value // 1000, version.value % 1000 // 10
 
     def devices(self) -> list[CudaDevice]:
-        """Return the devices visible to this process, in CUDA's order; `CudaError` where the driver refuses."""
+        """Return the devices visible to this process in CUDA's order; raise CudaError if a driver call fails."""
         self._call("cuInit", 0)
         count = ctypes.c_int()
         self._call("cuDeviceGetCount", ctypes.byref(count))
@@ -90,7 +90,10 @@ class Driver:
         return value.value
 
     def _call(self, function: str, *arguments: object) -> None:
-        code = self._library[function](*arguments)
+        try:
+            code = self._library[function](*arguments)
+        except AttributeError:  # an old driver
+            raise CudaError(function, "CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND") from None
         if code != 0:
             raise CudaError(function, self._error_name(code))
 

@@ -1,7 +1,8 @@
-"""Operations of a step and device memory of a model, as counted by the framework under Keras."""
+"""FLOPs of a training step and device memory of a model, as counted by Keras's backend."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,47 +12,52 @@ from accelbench.profiling.records.work import Work
 
 
 def with_bytes(work: Work, model: Any, batch: int) -> Work:
-    """Return the work of a training step with the memory traffic of its model, where that can be counted."""
+    """Return the work of a training step with the memory traffic of its model, if that can be counted."""
     if work.bytes is not None or not batch or not getattr(model, "inputs", None):
         return work
     try:
         return replace(work, bytes=model_bytes(model, batch))
-    except TypeError:  # a layer that is not known there; its work was counted by other means
+    except TypeError:  # `model_bytes` does not support a layer of this model
         return work
 
 
 def framework_metrics(model: Any, work: Work, batch: int) -> dict[str, Metric]:
-    """Return the framework's count of a step's operations, its ratio to the model's, and the peak of device memory.
+    """Return the framework's FLOPs of a step, their ratio to the model FLOPs, and the peak device memory.
 
-    A step is of `batch` examples; the items of its work may be more, as the words of sequences are.
+    `batch` is the number of examples in a step. The number of items may be larger, such as the words of sequences.
     """
     metrics = {}
     if work.flops and batch and getattr(model, "inputs", None):
-        counted = framework_flops(model) * batch
-        metrics["framework_flops"] = Metric(counted, "FLOP")
-        metrics["framework_flops_ratio"] = Metric(counted / work.flops)
+        counted = framework_flops(model)
+        if counted is not None:
+            metrics["framework_flops"] = Metric(counted * batch, "FLOP")
+            metrics["framework_flops_ratio"] = Metric(counted * batch / work.flops)
     peak = device_memory_peak()
     if peak is not None:
         metrics["device_memory_peak"] = Metric(peak, "B")
     return metrics
 
 
-def framework_flops(model: Any) -> float:
-    """Return the operations of one example's forward and backward pass as the framework counts them.
+def framework_flops(model: Any) -> float | None:
+    """Return the FLOPs of the forward and backward pass of one example; None if the framework cannot count them.
 
-    TensorFlow adds up the registered operations of the graph (`tf.compat.v1.profiler`), JAX those that XLA's cost
-    analysis finds before optimisation, PyTorch those that its FlopCounterMode sees executed. They differ by design:
-    the body of a loop counts once on the first two, which also count what is small (activations, normalisation). The
-    loss is replaced by the sum of the outputs, which costs next to nothing.
+    TensorFlow counts the registered operations of the graph (`tf.compat.v1.profiler`), JAX uses XLA's cost analysis
+    before optimisation, and PyTorch counts executed operations (`FlopCounterMode`). The counts differ by design: the
+    first two count a loop body once, and include small operations such as activations and normalisation. The loss is
+    replaced by the sum of the outputs, at negligible cost.
     """
     import keras
 
-    counts = {"tensorflow": _tensorflow_flops, "jax": _jax_flops, "torch": _torch_flops}
+    counts: dict[str, Callable[[Any], float | None]] = {
+        "tensorflow": _tensorflow_flops,
+        "jax": _jax_flops,
+        "torch": _torch_flops,
+    }
     return counts[keras.backend.backend()](model)
 
 
 def _inputs(model: Any, make: Any) -> Any:
-    """Make one example for each input of the model, by `make(shape, dtype)`."""
+    """Return one example for each input of the model, by `make(shape, dtype)`."""
     made = [make((1, *like.shape[1:]), like.dtype) for like in model.inputs]
     return made if len(made) > 1 else made[0]
 
@@ -73,7 +79,7 @@ def _tensorflow_flops(model: Any) -> float:
     return float(tf.compat.v1.profiler.profile(graph, options=options).total_float_ops)
 
 
-def _jax_flops(model: Any) -> float:
+def _jax_flops(model: Any) -> float | None:
     import jax
     from keras import ops, tree
 
@@ -81,11 +87,22 @@ def _jax_flops(model: Any) -> float:
         outputs, _ = model.stateless_call(trainable, fixed, example, training=True)
         return sum(ops.sum(ops.cast(output, "float32")) for output in tree.flatten(outputs))
 
-    trainable = [variable.value for variable in model.trainable_variables]
-    fixed = [variable.value for variable in model.non_trainable_variables]
-    example = _inputs(model, lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype))
-    analysis = jax.jit(jax.grad(loss)).lower(trainable, fixed, example).cost_analysis()
-    return float(analysis["flops"])
+    def shapes(variables: Any) -> list[Any]:
+        return [jax.ShapeDtypeStruct(variable.shape, variable.dtype) for variable in variables]
+
+    trainable, fixed = shapes(model.trainable_variables), shapes(model.non_trainable_variables)
+    example = _inputs(model, jax.ShapeDtypeStruct)
+    try:
+        cpu = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        return None  # JAX was started without its CPU backend
+    try:
+        # XLA analyses operations before optimisation only on a CPU.
+        with jax.default_device(cpu):
+            analysis = jax.jit(jax.grad(loss)).lower(trainable, fixed, example).cost_analysis()
+    except NotImplementedError:
+        return None  # an operation of the model has no implementation for a CPU
+    return None if analysis is None else float(analysis["flops"])
 
 
 def _torch_flops(model: Any) -> float:
@@ -101,7 +118,7 @@ def _torch_flops(model: Any) -> float:
 
 
 def device_memory_peak() -> int | None:
-    """Return the most bytes the framework held on the GPU or TPU so far; None on a CPU, or where it does not say."""
+    """Return the peak device memory of the framework in bytes; None on a CPU, or if the framework reports none."""
     import keras
 
     backend = keras.backend.backend()

@@ -1,12 +1,11 @@
 """Model FLOPs and memory traffic of a Keras model, counted layer by layer from its shapes.
 
-The convention of MFU: a multiply-add is two operations, matrix products and convolutions count, and what is a small
-number of operations per activation (bias, activation function, gates, pooling, normalisation, dropout) or a look-up
-counts nothing. Padded taps of a convolution and masked steps of a sequence count as if they were computed.
-Recomputation is not model work and never counts.
+The convention follows MFU. A multiply-add is two operations. Matrix products and convolutions count; look-ups and
+operations with small constant work per activation (bias, activation function, gates, pooling, normalisation, dropout)
+do not. Padded taps of a convolution and masked steps of a sequence count as computed. Recomputation does not count.
 
-The traffic is the compulsory one of the roofline model (Williams et al., 2009): what has to move if no tensor stays in
-a cache from one layer to the next, and layers without products are fused into their neighbours.
+The traffic is the compulsory traffic of the roofline model (Williams et al., 2009): no tensor stays in a cache from one
+layer to the next, and layers without products are fused into their neighbours.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 PRODUCTS_PER_OUTPUT = {"Dense": 1, "Conv1D": 1, "Conv2D": 1, "Conv3D": 1, "DepthwiseConv1D": 2, "DepthwiseConv2D": 2}
-"""The number of trailing axes of a layer's kernel that tell outputs apart; along the others every output is a sum.
+"""Number of trailing axes of a layer's kernel that index the output; an output is a sum over the other axes.
 
-Dense (inputs, units); Conv (taps…, channels of one group, filters); DepthwiseConv (taps…, channels, multiplier).
+Shapes: Dense (inputs, units); Conv (taps…, channels of one group, filters); DepthwiseConv (taps…, channels,
+multiplier).
 """
 
 RECURRENT = frozenset({"SimpleRNN", "GRU", "LSTM"})
@@ -37,24 +37,24 @@ WITHOUT_PRODUCTS = frozenset(
         *("Add", "Subtract", "Multiply", "Average", "Maximum", "Minimum", "Concatenate"),
     }
 )
-"""The layers without products; any neither here nor above is refused: Dot and Attention multiply without weights."""
+"""Layers without products. A layer neither here nor above is refused: Dot and Attention multiply without weights."""
 
 
 @dataclass(frozen=True)
 class ModelFlops:
-    """The floating-point operations of one batch."""
+    """Model FLOPs of one batch."""
 
     forward: int
     backward: int
 
     @property
     def training(self) -> int:
-        """Return the operations of a training step; the optimiser's few per parameter are not counted."""
+        """Return the FLOPs of a training step without the optimiser (a few FLOPs per parameter)."""
         return self.forward + self.backward
 
 
 class Count(NamedTuple):
-    """The multiply-adds of one example, and the bytes of activations and their gradients that move."""
+    """Multiply-adds of one example, and the traffic in bytes of activations and their gradients."""
 
     forward: int = 0
     backward: int = 0
@@ -65,7 +65,7 @@ class Count(NamedTuple):
 
 
 class Products(NamedTuple):
-    """The multiply-adds of a layer for one sample: forward, and for the gradients of its weights, input and state."""
+    """Multiply-adds of a layer for one example: forward, and for the gradients of weights, input and state."""
 
     forward: int = 0
     weights: int = 0
@@ -74,24 +74,25 @@ class Products(NamedTuple):
 
 
 def model_flops(model: Any, batch: int) -> ModelFlops:
-    """Count a built sequential or functional Keras model for one batch; a layer called several times counts each time.
+    """Return the FLOPs of a built sequential or functional Keras model for one batch; each call of a layer counts.
 
-    The backward pass of a layer is two products of the forward one's size: the gradient of its weights, unless they are
-    frozen, and that of its input, unless nothing before it learns (so the first layer with weights needs none).
-    A layer of one's own says by a method `products()` how many multiply-adds it takes for one example.
-    TypeError for a layer whose products are not known here.
+    The backward pass of a layer has two products of the size of its forward product: the gradient of its weights,
+    unless they are frozen, and the gradient of its input, if trainable weights come before it (so not for the first
+    layer with weights). A custom layer may declare its multiply-adds for one example by a method `products()`.
+    Raises TypeError for a layer with an unknown number of products.
     """
     count = _count_model(model)
     return ModelFlops(2 * batch * count.forward, 2 * batch * count.backward)
 
 
 def model_bytes(model: Any, batch: int) -> int:
-    """Return the bytes that a training step of one batch must move, of a compiled model of layers known here.
+    """Return the compulsory memory traffic in bytes of a training step of one batch, for a compiled model.
 
-    A layer with products reads its input and writes its output; for its gradients it reads that of its output, reads
-    its input again if its weights learn, and writes its input's gradient if anything before it learns. Weights are read
-    forward and backward, those that learn are read and written by the optimiser with their gradients and its own
-    variables. What a layer keeps for itself, as the gates of an LSTM, is not counted. TypeError as `model_flops`.
+    Forward, a layer with products reads its input and writes its output. Backward, it reads the gradient of its output,
+    reads its input again if its weights are trainable, and writes the gradient of its input if trainable weights come
+    before it. Weights are read in both passes. The optimiser reads and writes trainable weights, their gradients and
+    its own variables. Internal tensors of a layer, such as the gates of an LSTM, are not counted. Raises TypeError as
+    `model_flops`.
     """
     learning, fixed = (
         sum(_bytes(weight) for weight in weights) for weights in (model.trainable_weights, model.non_trainable_weights)
@@ -107,16 +108,16 @@ def _count_model(model: Any) -> Count:
 
 
 def _graph(model: Any) -> Any:
-    """Return the functional model that a sequential one keeps inside; a functional one itself."""
+    """Return the functional model of a sequential model; a functional model is returned unchanged."""
     return getattr(model, "_functional", None) or model
 
 
 def _count(graph: Any, inputs_learn: Sequence[bool]) -> tuple[Count, list[bool]]:
-    """Return what one example takes, and for each output whether trainable weights lie before it."""
+    """Return the counts of one example, and for each output whether trainable weights come before it."""
     total = Count()
     learns = {id(tensor): learned for tensor, learned in zip(graph.inputs, inputs_learn, strict=True)}
-    """Whether trainable weights lie before this tensor: then the backward pass has to reach it."""
-    # Keras has no public way to a layer's single calls. From the inputs on: the outputs have depth 0.
+    """Whether trainable weights come before this tensor, so that its gradient is needed."""
+    # Keras has no public access to the calls of a layer. The outputs have depth 0, so this starts at the inputs.
     nodes = (node for depth in sorted(graph._nodes_by_depth, reverse=True) for node in graph._nodes_by_depth[depth])
     for node in nodes:
         layer = node.operation
@@ -135,7 +136,7 @@ def _count(graph: Any, inputs_learn: Sequence[bool]) -> tuple[Count, list[bool]]
 
 
 def _call(layer: Any, call: Any, needs_input: bool, trains: bool) -> Count:
-    """Count a layer's call, given whether its input's gradient is needed and whether it has weights that learn."""
+    """Return the counts of one call of a layer, for one example."""
     products = _products(layer, call)
     if not products.forward:
         return Count()
@@ -152,13 +153,13 @@ def _bytes(variable: Any) -> int:
 
 
 def _element_bytes(dtype: str) -> int:
-    """Return the bytes of an element of `float32`, `bfloat16`, `int64`, `uint8`, …; a truth value takes one."""
+    """Return the size in bytes of an element of `float32`, `bfloat16`, `int64`, `uint8`, …; 1 for `bool`."""
     bits = dtype.lstrip("abcdefghijklmnopqrstuvwxyz")
     return int(bits) // 8 if bits else 1
 
 
 def _products(layer: Any, call: Any) -> Products:
-    """Count the multiply-adds of a layer's call: a node of Keras's graph with the tensors that go in and come out."""
+    """Return the multiply-adds of one call of a layer; `call` is a node of Keras's graph."""
     kind = type(layer).__name__
     if kind in WITHOUT_PRODUCTS:
         return Products()
@@ -176,14 +177,15 @@ def _products(layer: Any, call: Any) -> Products:
         directions = (_recurrent(one, steps) for one in (layer.forward_layer, layer.backward_layer))
         return Products(*(sum(counts) for counts in zip(*directions, strict=True)))
     raise TypeError(
-        f"the FLOPs of layer {layer.name!r} ({kind}) are not known to accelbench.profiling.measure.flop_counts.layers"
+        f"unknown FLOPs of layer {layer.name!r} ({kind}): give the layer a method products() that returns its "
+        "multiply-adds for one example"
     )
 
 
 def _recurrent(layer: Any, steps: int) -> Products:
-    """Count all gates, in a kernel for the input, (inputs, gates·units), and one for the state, (units, gates·units).
+    """Return the multiply-adds of all gates; kernel shapes: input (inputs, gates·units), state (units, gates·units).
 
-    The state before the first step is a constant, so its gradient is not needed: one step less.
+    The initial state is a constant, so the gradient of the state has one step less.
     """
     from_input = math.prod(layer.cell.kernel.shape)
     from_state = math.prod(layer.cell.recurrent_kernel.shape)
@@ -192,8 +194,8 @@ def _recurrent(layer: Any, steps: int) -> Products:
 
 
 def _size(layer: Any, shape: tuple[int | None, ...]) -> int:
-    """Return the elements per sample: the product of all axes but the batch."""
+    """Return the number of elements per example: the product of all axes but the batch axis."""
     known = [axis for axis in shape[1:] if axis is not None]
     if len(known) < len(shape) - 1:
-        raise TypeError(f"the FLOPs of layer {layer.name!r} depend on its input: give the model's Input a fixed shape")
+        raise TypeError(f"the FLOPs of layer {layer.name!r} depend on the input: give the model's Input a fixed shape")
     return math.prod(known)

@@ -1,4 +1,4 @@
-"""A pack may be given away without telling who measured and where; a run says no more of that than it must."""
+"""Tests of anonymous bundles: no identifying data of user, host or place."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from accelbench.execution.store import RunStore
-from accelbench.pack.anonymous import EMPTIED, write_anonymous_pack
+from accelbench.__main__ import main
+from accelbench.execution.store import EarlierCeilings, Label, RunStore
+from accelbench.pack.anonymous import EMPTIED, HIDDEN, write_anonymous_pack
 from accelbench.pack.read import open_packed
 from accelbench.profiling.machine.identity import Identity
 from tests.conftest import Run, command, environment
@@ -29,11 +30,11 @@ from tests.fixtures.report_runs import make_run
 USER, HOST, PLACE, PROJECT = "zaphod99", "heart-of-gold", "magrathea", "secretproject"
 WORDS = (USER, HOST, PLACE, PROJECT)
 TELLS = '''
-"""A benchmark that fails with words that tell who measured and where."""
+"""A benchmark that fails with identifying text in its messages."""
 import getpass, os, pathlib, socket
 from accelbench import Task, benchmark
 
-@benchmark("tells", devices=("cpu",), axes={}, figure="time")
+@benchmark("tells", devices=("cpu",), axes={}, metric="time")
 def tells(point):
     """Fail."""
     print("config of", getpass.getuser(), "is", pathlib.Path.home() / ".config", "on", socket.gethostname(), flush=True)
@@ -42,7 +43,7 @@ def tells(point):
 
 
 def named(*arguments: str | Path) -> list[str]:
-    """The command as it runs on a host of that name, where this process may play one."""
+    """Return the command line that runs the command under the host name HOST."""
     return ["unshare", "--uts", "sh", "-c", f'hostname {HOST} && exec "$@"', "sh", *command(*arguments)]
 
 
@@ -53,7 +54,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(home: Path) -> Path:
-    """A traced and profiled training, and a point that fails, of a user with a name on a host with a name."""
+    """Run with a traced and profiled training workload and a failing point, with identifiable user and host names."""
     project = home / PROJECT
     project.mkdir(parents=True)
     (home / "own").mkdir()
@@ -74,12 +75,12 @@ def run(home: Path) -> Path:
         text=True,
     )
     assert packed.returncode == 0, packed.stderr
-    assert packed.stdout.startswith("left out: names of hosts and users, folders,")
+    assert packed.stdout
     return out
 
 
 def contents(pack: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file of a pack, the compressed ones and the tables as the texts that they hold."""
+    """Yield the files of a bundle, compressed files and tables with their contents as text."""
     with lzma.open(pack) as packed, tarfile.open(fileobj=packed) as archive:
         for member in archive:
             file = archive.extractfile(member)
@@ -95,7 +96,7 @@ def contents(pack: Path) -> Iterator[tuple[str, bytes]]:
 
 @pytest.mark.slow
 @pytest.mark.needs("host-names")
-def test_no_file_of_an_anonymous_pack_names_host_user_or_place(run: Path, home: Path) -> None:
+def test_no_file_of_an_anonymous_bundle_contains_host_user_or_place(run: Path, home: Path) -> None:
     files = dict(contents(home / "anonymous"))
     assert {name.rpartition("/")[2] for name in files} == {
         "run.json",
@@ -113,18 +114,18 @@ def test_no_file_of_an_anonymous_pack_names_host_user_or_place(run: Path, home: 
 
 @pytest.mark.slow
 @pytest.mark.needs("host-names")
-def test_what_a_run_stores_names_neither_the_home_nor_the_host(run: Path, home: Path) -> None:
-    told = "".join((run / name).read_text() for name in ("run.json", "records.jsonl", "report.html", "records.csv"))
-    assert str(home) not in told
-    assert HOST not in told
-    assert f"~/{PROJECT}/data is not on localhost" in told
-    assert '"OMP_PLACES": "…"' in told
+def test_stored_files_of_a_run_contain_neither_home_nor_host(run: Path, home: Path) -> None:
+    stored = "".join((run / name).read_text() for name in ("run.json", "records.jsonl", "report.html", "records.csv"))
+    assert str(home) not in stored
+    assert HOST not in stored
+    assert f"~/{PROJECT}/data is not on localhost" in stored
+    assert '"OMP_PLACES": "…"' in stored
     assert all(word in (run / "logs" / "tells.log").read_text() for word in (HOST, USER, str(home)))
 
 
 @pytest.mark.slow
 @pytest.mark.needs("host-names")
-def test_a_trace_is_called_after_no_host_and_names_none(run: Path) -> None:
+def test_traces_contain_no_host_name(run: Path) -> None:
     traces = [path for path in (run / "traces").rglob("*") if path.is_file()]
     assert [path.name for path in traces if path.name.endswith(".xplane.pb")] == ["localhost.xplane.pb"]
     for path in (*traces, *(run / "host").rglob("*")):
@@ -140,7 +141,7 @@ MARVIN = Identity(frozenset({"/home/marvin"}), frozenset({"marvin"}), frozenset(
 
 @pytest.fixture
 def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStore:
-    """What comes out of an anonymous pack of a run that tells a lot."""
+    """Anonymous bundle of a run with much identifying data, opened."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     places = "/opt/lab/x.py and C:\\lab\\y at 10.0.0.7 and fe80::1ff:fe23:4567:890a"
     reason = f"marvin@deepthought: {places}, GPU 2b9a6f3e-12ab-34cd-56ef-0123456789ab"
@@ -166,6 +167,12 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStore:
             "3",
         ],
         created=datetime(2026, 3, 14, 11, 26, 53, tzinfo=timezone(timedelta(hours=2))),
+        label=Label(name="marvins best", note="for the lab's paper", tags=("lab",)),
+        earlier_ceilings=EarlierCeilings(
+            run_id="20260314-105500-marvins-lab-c3d4",
+            created=datetime(2026, 3, 14, 10, 55, tzinfo=timezone(timedelta(hours=2))),
+            records=[record("stream")],
+        ),
     )
     (run.path / "logs").mkdir()
     (run.path / "logs" / "fma.log").write_text("deepthought")
@@ -174,14 +181,14 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStore:
     return open_packed(pack)
 
 
-def test_the_figures_of_an_anonymous_pack_are_those_of_the_run(packed: RunStore) -> None:
+def test_an_anonymous_bundle_keeps_the_measurements(packed: RunStore) -> None:
     found = {str(record.point): record.timing for record in packed.records() if record.timing}
     for measured in rich_records():
         if measured.timing:
             assert found[str(measured.point)] == measured.timing
 
 
-def test_names_paths_addresses_and_numbers_are_taken_out_of_every_text(packed: RunStore) -> None:
+def test_names_paths_addresses_and_numbers_are_removed_from_all_texts(packed: RunStore) -> None:
     (failed,) = [found for found in packed.records() if found.point.benchmark == "fma"]
     assert failed.reason == "…: … and … at … and …, GPU …"
     assert failed.output_tail == []
@@ -196,14 +203,42 @@ def test_names_paths_addresses_and_numbers_are_taken_out_of_every_text(packed: R
     }
 
 
-def test_the_command_line_keeps_options_and_numbers_and_the_plan_s_own_words(packed: RunStore) -> None:
+def test_the_command_line_keeps_options_numbers_and_names_of_the_plan(packed: RunStore) -> None:
     info = packed.info()
     assert info.command == ["accelbench", "run", "matmul", "--suite", "…", "--out=…", "--seed", "3"]
     assert info.suite == "own"
     assert re.fullmatch("20260314-anonymous-[0-9a-f]{4}", info.run_id)
 
 
-def test_the_day_is_kept_and_the_time_of_day_is_not(packed: RunStore) -> None:
+def test_name_note_tags_and_the_name_of_another_run_are_left_out(packed: RunStore) -> None:
+    info = packed.info()
+    assert info.label == Label()
+    assert info.earlier_ceilings is not None
+    assert re.fullmatch("anonymous-[0-9a-f]{4}", info.earlier_ceilings.run_id)
+
+
+@pytest.mark.parametrize(
+    "image",
+    ["registry.lab.example/group/image:3", "registry.lab.example:5000/image", "docker:lab/image", "ghcr.io/lab/x"],
+)
+def test_the_registry_of_an_image_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run = make_run(tmp_path / "run", [unmeasured("fma", "failed", f"{image}: 3 items/s of matmul.n=4/5")])
+    (pack,) = write_anonymous_pack([run], MARVIN, tmp_path / "pack")
+    (found,) = open_packed(pack).records()
+    assert found.reason == f"{HIDDEN}: 3 items/s of matmul.n=4/5"
+
+
+def test_the_command_prints_what_it_leaves_out_and_what_it_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_run(tmp_path / "run", rich_records())
+    assert main(["pack", "run", "--anonymous", "--out", "pack"]) == 0
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()[:2]] == ["left out", "kept"]
+
+
+def test_the_date_is_kept_and_the_time_of_day_is_removed(packed: RunStore) -> None:
     info, records = packed.info(), packed.records()
     assert info.created == datetime(2026, 3, 14, tzinfo=UTC)
     starts = sorted(found.started for found in records)
@@ -211,11 +246,11 @@ def test_the_day_is_kept_and_the_time_of_day_is_not(packed: RunStore) -> None:
     assert starts[0].date() == info.created.date()
 
 
-def test_a_card_is_told_from_another_of_the_same_run_only(packed: RunStore) -> None:
+def test_a_gpu_is_identifiable_only_within_a_run(packed: RunStore) -> None:
     assert [gpu.uuid_hash for gpu in packed.info().environment.gpus] == ["0" * 12]
 
 
-def test_what_a_profile_links_to_is_left_behind_and_not_linked(packed: RunStore) -> None:
+def test_files_of_a_profile_are_removed_and_not_linked(packed: RunStore) -> None:
     (profiled,) = [found.profile for found in packed.records() if found.profile]
     assert (profiled.trace_folder, profiled.host_folder) == (None, None)
     links = re.findall(r'href="\./([^"]*)"', (packed.path / "report.html").read_text())
@@ -226,7 +261,7 @@ def test_what_a_profile_links_to_is_left_behind_and_not_linked(packed: RunStore)
 
 @pytest.mark.slow
 @pytest.mark.needs("host-names")
-def test_an_ordinary_pack_still_has_everything(run: Path, tmp_path: Path, accelbench: Run) -> None:
+def test_an_ordinary_bundle_is_complete(run: Path, tmp_path: Path, accelbench: Run) -> None:
     assert accelbench("pack", run, "--out", tmp_path / "whole").returncode == 0
     names = [name for name, _ in contents(tmp_path / "whole")]
     assert any("/logs/" in name for name in names)

@@ -1,14 +1,17 @@
-"""Wrong use ends at once, in one line that says what to do, with status 2."""
+"""Tests of the command line: usage errors are one line with status 2; help, list, completion and schema."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 from click.shell_completion import ShellComplete
 
-from accelbench.__main__ import ORDER, cli
+import accelbench.commands
+from accelbench.__main__ import GROUPS, ORDER, cli
 from accelbench.errors import UserError
 from accelbench.execution.plan import Choice, make_plan
 from accelbench.execution.suite import load_suite, suite_names
@@ -20,22 +23,24 @@ from tests.conftest import Run
     ("arguments", "message"),
     [
         (["run", "matmull"], "did you mean 'matmul'?"),
-        (["run", "matmul", "--param", "m=3"], "no chosen benchmark has an axis 'm'"),
+        (["run", "matmul", "--param", "m=3"], "axis 'm'"),
         (["run", "matmul", "--param", "dtype=float33"], "did you mean 'float32'?"),
-        (["run", "matmul", "--param", "n=0"], "n is at least 1"),
-        (["run", "matmul", "--param", "n=-1"], "n is at least 1"),
-        (["run", "matmul", "--param", "n=1.5"], "n is a whole number"),
-        (["run", "matmul", "--param", "n=big"], "n is a whole number"),
-        (["run", "matmul", "--param", "n"], "not of the form axis=value"),
-        (["run", "matmul", "--param", "n="], "gives the axis no value"),
-        (["run", "nqueens", "--param", "queens=23"], "queens is at most 22"),
-        (["run", "uts", "--param", "tree=T7"], "tree is one of T1, T2, T3, T5, T1L, T3L, T1XL"),
-        (["run", "flowshop", "--param", "instance=121"], "instance is one of 2, 3, 4,"),
-        (["run", "flowshop", "--param", "instance=none"], "instance is a whole number"),
-        (["run", "--suite", "quik"], "no suite is called 'quik'"),
+        (["run", "matmul", "--param", "dtype=fp32"], "did you mean 'float32'?"),
+        (["run", "--device", "cuda"], "did you mean 'gpu'?"),
+        (["run", "matmul", "--param", "n=0"], "n=0"),
+        (["run", "matmul", "--param", "n=-1"], "n=-1"),
+        (["run", "matmul", "--param", "n=1.5"], "n=1.5"),
+        (["run", "matmul", "--param", "n=big"], "n=big"),
+        (["run", "matmul", "--param", "n"], "--param 'n'"),
+        (["run", "matmul", "--param", "n="], "--param 'n='"),
+        (["run", "nqueens", "--param", "queens=23"], "at most 22"),
+        (["run", "uts", "--param", "tree=T7"], "T1, T2, T3, T5, T1L, T3L, T1XL"),
+        (["run", "flowshop", "--param", "instance=121"], "2, 3, 4,"),
+        (["run", "flowshop", "--param", "instance=none"], "instance=none"),
+        (["run", "--suite", "quik"], "'quik'"),
         (["run", "--suite", "sitito2021-small"], "msu2021-small"),
-        (["run", "--suite", "missing.toml"], "cannot read the suite missing.toml"),
-        (["run", "launch", "--device", "cpu"], "launch does not run on cpu"),
+        (["run", "--suite", "missing.toml"], "missing.toml"),
+        (["run", "launch", "--device", "cpu"], "launch"),
         (["run", "--device", "abacus"], "abacus"),
         (["run", "--backend", "theano"], "theano"),
         (["run", "--seed", "-1"], "seed"),
@@ -46,14 +51,14 @@ from tests.conftest import Run
         (["measure"], "measure"),
         (["resume", "nothing"], "not a run directory"),
         (["report", "nothing"], "not a run directory"),
-        (["report", "latest"], "there is no run"),
+        (["report", "latest"], "no run"),
         (["compare", "a", "b"], "not a run directory"),
         (["data", "fetch", "minst"], "minst"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_wrong_use_is_one_line_and_status_2(accelbench: Run, arguments: list[str], message: str) -> None:
-    process = accelbench(*arguments)
+def test_a_usage_error_is_one_line_and_status_2(in_process: Run, arguments: list[str], message: str) -> None:
+    process = in_process(*arguments)
     assert process.returncode == 2
     assert message in process.stderr
     assert process.stderr.startswith("accelbench: ")
@@ -64,8 +69,11 @@ def test_wrong_use_is_one_line_and_status_2(accelbench: Run, arguments: list[str
     ("text", "message"),
     [
         ("description = ", "not valid TOML"),
-        ("all = true", "description: Field required"),
-        ('description = "d"\nspeed = 1', "speed: Extra inputs"),
+        ("all = true", "description is missing"),
+        ('description = "d"\n[[benchmark]]\nname = "matmul"\naxis = {n = [512]}', "did you mean 'axes'?"),
+        ('description = "d"\n[[benchmark]]\nname = "matmul"\naxes = {n = "512"}', 'n = ["512"]'),
+        ('description = "d"\n[[benchmark]]\naxes = {}', "benchmark 1: name is missing"),
+        ('description = "d"\nspeed = 1', "unknown key speed"),
         ('description = "d"\nmax_seconds = -1', "max_seconds"),
         ('description = "d"\nmax_seconds = { gpu = 0 }', "max_seconds"),
         ('description = "d"\nmax_seconds = { cloud = 1 }', "max_seconds"),
@@ -76,14 +84,14 @@ def test_wrong_use_is_one_line_and_status_2(accelbench: Run, arguments: list[str
         ('description = "d"\ntraining_rounds = -1', "training_rounds"),
         ('description = "d"\n[[benchmark]]\nname = "matmull"', "did you mean 'matmul'?"),
         ('description = "d"\n[[benchmark]]\nname = "matmul"\naxes = { m = [1] }', "no axis 'm'"),
-        ('description = "d"\n[[benchmark]]\nname = "matmul"\naxes = { n = [0] }', "n is at least 1"),
+        ('description = "d"\n[[benchmark]]\nname = "matmul"\naxes = { n = [0] }', "n=0"),
         ('description = "d"\n[[benchmark]]\nname = "matmul"\naxes = { n = [] }', "n"),
-        ('description = "d"', "nothing of this selection"),
+        ('description = "d"', "accelbench list"),
     ],
 )
-def test_a_malformed_suite_is_one_line_and_status_2(accelbench: Run, tmp_path: Path, text: str, message: str) -> None:
+def test_a_malformed_suite_is_one_line_and_status_2(in_process: Run, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "mine.toml").write_text(text)
-    process = accelbench("run", "--suite", "mine.toml", "--device", "cpu")
+    process = in_process("run", "--suite", "mine.toml", "--device", "cpu")
     assert process.returncode == 2
     assert message in process.stderr
     assert process.stderr.count("\n") == 1
@@ -116,51 +124,57 @@ def test_a_binary_suite_file_is_one_line(accelbench: Run, tmp_path: Path) -> Non
     ],
     ids=lambda a: " ".join(a),
 )
-def test_every_command_explains_itself(accelbench: Run, arguments: list[str]) -> None:
-    process = accelbench(*arguments, "--help")
+def test_every_command_has_help(in_process: Run, arguments: list[str]) -> None:
+    process = in_process(*arguments, "--help")
     assert process.returncode == 0
     assert "Usage: accelbench" in process.stdout
 
 
-def test_the_help_names_every_command_in_the_order_of_use_and_gives_examples(accelbench: Run) -> None:
-    commands, _, examples = accelbench("--help").stdout.partition("Commands:\n")[2].partition("\n\n")
-    names = [line.split()[0] for line in commands.splitlines() if line.startswith("  ") and line[2] != " "]
-    assert tuple(names) == ORDER, "each command has its place"
-    assert "accelbench run matmul --param n=4096" in examples
+def test_the_help_lists_every_command_in_order_and_examples(in_process: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = in_process("--help").stdout
+    listed = text.partition("\nMeasure:\n")[2].splitlines()
+    names = [line.split()[0] for line in listed if re.match(r"  [a-z]", line)]
+    assert tuple(names[: len(ORDER)]) == ORDER
+    commands = {found.name.replace("_", "-") for found in iter_modules(accelbench.commands.__path__)}
+    assert commands == set(ORDER), "each command has a group"
+    assert max(len(text) for group in GROUPS.values() for text in group.values()) <= 55
+    assert max(map(len, text.partition("Examples:")[0].splitlines())) <= 80
+    assert "accelbench run matmul --param n=4096" in text
 
 
-def test_each_example_of_the_help_is_a_command_line_that_is_understood(accelbench: Run) -> None:
-    examples = [
-        line.strip().split("   ")[0] for line in accelbench("--help").stdout.splitlines() if "  accelbench " in line
-    ]
+def test_each_example_of_the_help_is_valid(in_process: Run) -> None:
+    text = in_process("--help").stdout
+    examples = [line.strip().split("   ")[0] for line in text.splitlines() if "  accelbench " in line]
     assert len(examples) >= 5
     for example in examples:
         name, *rest = example.split()[1:]
-        assert name in accelbench("--help").stdout
+        assert name in ORDER
         if name == "run":
-            planned = accelbench(name, *rest, "--dry-run", "--device", "cpu")
+            planned = in_process(name, *rest, "--dry-run", "--device", "cpu")
             assert planned.returncode == 0, planned.stderr
-            assert "nothing was measured" in planned.stdout
+            assert "estimate" in planned.stdout
 
 
-def test_list_names_every_benchmark_and_suite(accelbench: Run) -> None:
-    process = accelbench("list")
+def test_list_shows_every_benchmark_and_suite(in_process: Run) -> None:
+    process = in_process("list")
     assert process.returncode == 0
     for name in ("matmul", "stream", "nqueens", "launch", "peak-arith", "cnn-mnist", "quick", "full"):
         assert name in process.stdout
 
 
-def test_list_shows_those_whose_name_holds_a_word(accelbench: Run) -> None:
-    shown = accelbench("list", "nqueens", "kimm").stdout
+def test_list_filters_by_words(in_process: Run) -> None:
+    shown = in_process("list", "nqueens", "kimm").stdout
     assert "nqueens" in shown
     assert "kimm2021-small" in shown
     assert "stream" not in shown
-    nothing = accelbench("list", "nqeens")
+    nothing = in_process("list", "nqeens")
     assert nothing.returncode == 2
-    assert nothing.stderr == "accelbench: no benchmark and no suite has nqeens in its name: did you mean 'nqueens'?\n"
+    assert "did you mean 'nqueens'?" in nothing.stderr
+    assert nothing.stderr.count("\n") == 1
 
 
-def test_list_is_written_as_json_for_programs(accelbench: Run) -> None:
+def test_list_as_json(accelbench: Run) -> None:
     described = json.loads(accelbench("list", "--json").stdout)
     by_name = {benchmark["name"]: benchmark for benchmark in described["benchmarks"]}
     assert by_name["matmul"]["axes"]["cpu"]["dtype"]
@@ -168,40 +182,40 @@ def test_list_is_written_as_json_for_programs(accelbench: Run) -> None:
     assert "quick" in [suite["name"] for suite in described["suites"]]
 
 
-def test_list_says_what_may_be_asked_for_beyond_the_defaults(accelbench: Run) -> None:
-    assert "tree is one of T1, T2, T3, T5, T1L, T3L, T1XL" in accelbench("list").stdout
+def test_list_shows_all_choices_of_an_axis(in_process: Run) -> None:
+    assert "tree: T1, T2, T3, T5, T1L, T3L, T1XL" in in_process("list", "uts").stdout
 
 
-def test_a_value_beyond_the_defaults_may_be_asked_for() -> None:
+def test_values_other_than_the_defaults_can_be_requested() -> None:
     points = make_plan(["flowshop"], None, "cpu", [Choice.parse("instance=2,19")], None)
     assert [point.params["instance"] for point in points] == [2, 19]
 
 
-def test_a_suite_may_compare_backends_and_the_command_line_chooses_one(tmp_path: Path) -> None:
+def test_the_backend_option_overrides_the_backends_of_a_suite(tmp_path: Path) -> None:
     file = tmp_path / "frameworks.toml"
     file.write_text('description = "x"\n[[benchmark]]\nname = "cnn-mnist"\nbackends = ["torch", "jax"]\n')
     suite = load_suite(str(file))
 
-    def backends(asked: str | None) -> list[str | None]:
-        return [point.backend for point in make_plan((), suite, "cpu", (), asked)]
+    def backends(requested: str | None) -> list[str | None]:
+        return [point.backend for point in make_plan((), suite, "cpu", (), requested)]
 
     assert backends(None) == ["torch", "jax"]
     assert backends("tensorflow") == ["tensorflow"]
 
 
 @pytest.mark.parametrize("name", suite_names())
-def test_every_suite_can_be_planned_on_every_device(name: str) -> None:
+def test_every_suite_can_be_planned(name: str) -> None:
     suite, planned = load_suite(name), 0
     for device in kinds():
         try:
             planned += len(make_plan((), suite, device, (), None))
         except UserError as error:
-            assert f"runs on {device}" in str(error)  # noqa: PT017 - a suite need not be for every device
+            assert device in str(error)  # noqa: PT017 - not every suite supports every device
     assert planned
 
 
 @pytest.mark.parametrize("arguments", ["--version", "--help", "list"])
-def test_what_answers_at_once_imports_nothing_heavy(accelbench: Run, tmp_path: Path, arguments: str) -> None:
+def test_quick_commands_import_no_heavy_packages(accelbench: Run, tmp_path: Path, arguments: str) -> None:
     frameworks = ("tensorflow", "keras", "jax", "torch", "cupy", "numba", "numpy", "pandas", "matplotlib", "scipy")
     for name in (*frameworks, "rich", "requests", "jinja2"):
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is imported')")
@@ -222,7 +236,7 @@ def test_what_answers_at_once_imports_nothing_heavy(accelbench: Run, tmp_path: P
         (["compare", "runs/A"], "la", ["latest"]),
     ],
 )
-def test_a_shell_completes_what_was_begun(
+def test_shell_completion(
     words: list[str],
     begun: str,
     completed: list[str],
@@ -239,15 +253,15 @@ def test_a_shell_completes_what_was_begun(
     assert capsys.readouterr().err == ""
 
 
-def test_the_schema_describes_a_record(accelbench: Run) -> None:
+def test_schema_of_a_record(accelbench: Run) -> None:
     process = accelbench("schema")
     assert process.returncode == 0
     assert '"benchmark"' in process.stdout
     assert '"title": "Record"' in process.stdout
 
 
-@pytest.mark.parametrize("printing", ["schema", "--version"])  # more and less than a buffer holds
-def test_a_reader_that_stops_early_is_no_error(printing: str) -> None:
+@pytest.mark.parametrize("printing", ["schema", "--version"])  # larger and smaller than a buffer
+def test_a_closed_pipe_is_no_error_message(printing: str) -> None:
     import subprocess
 
     from tests.conftest import command, environment

@@ -1,4 +1,4 @@
-"""What a user types nearly right: one line says what was probably meant."""
+"""Tests of the suggestions in error messages for mistyped arguments."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from tests.fixtures.report_runs import make_run
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [
-        (["bench"], "no command is called 'bench': did you mean 'run'?"),
-        (["rnu"], "no command is called 'rnu': did you mean 'run'?"),
-        (["run", "--suite", "quik"], "no suite is called 'quik': did you mean 'quick'?"),
+        (["bench"], "'bench': did you mean 'run'?"),
+        (["rnu"], "'rnu': did you mean 'run'?"),
+        (["run", "--suite", "quik"], "'quik': did you mean 'quick'?"),
         (["run", "matmul", "--backend", "pytorch"], "did you mean 'torch'?"),
-        (["run", "cnn-mnist", "--epochs", "1"], "--param epochs=VALUE gives its values"),
-        (["run", "matmul", "--param", "n="], "gives the axis no value"),
+        (["run", "cnn-mnist", "--epochs", "1"], "--param epochs=VALUE"),
+        (["run", "matmul", "--param", "n="], "--param 'n='"),
         (
             ["run", "matmul", "--param", "N=5", "--device", "cpu"],
-            "no chosen benchmark has an axis 'N': did you mean 'n'?",
+            "axis 'N': did you mean 'n'?",
         ),
-        (["run", "matmul,nqueens"], "put spaces between benchmarks, as in matmul nqueens"),
-        (["run", "matmul", "n=4"], "the values of an axis are given by --param n=4"),
-        (["run", "quick"], "it is a suite, which --suite quick measures"),
+        (["run", "matmul,nqueens"], "matmul nqueens"),
+        (["run", "matmul", "n=4"], "--param n=4"),
+        (["run", "quick"], "--suite quick"),
         (["run", "matmul", "--parm", "n=4"], "--param"),
         (["data", "fetch", "mnits"], "'mnits': did you mean 'mnist'?"),
-        (["reproduce", "kim2021"], "no paper is called 'kim2021': did you mean 'kimm2021'?"),
+        (["reproduce", "kim2021"], "did you mean 'kimm2021'?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_near_miss_is_told_with_what_was_probably_meant(
+def test_a_mistyped_argument_is_an_error_with_a_suggestion(
     arguments: list[str], meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
-    told = capsys.readouterr().err
-    assert meant in told
-    assert told.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert meant in errors
+    assert errors.count("\n") == 1
 
 
 @pytest.fixture
@@ -65,28 +65,28 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "runs/20260315-080000-kernels-e5f6/records.jsonl",
     ],
 )
-def test_a_run_is_found_by_its_path_its_files_and_the_beginning_of_its_id(runs: Path, word: str) -> None:
+def test_a_run_is_found_by_path_by_file_and_by_prefix_of_its_id(runs: Path, word: str) -> None:
     assert open_run(word).info().run_id == "20260315-080000-kernels-e5f6"
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "keys"),
     [
-        ("20260314", "2 runs under runs begin with 20260314: 20260314-092653-quick-a1b2, 20260314-101500-quick-c3d4"),
-        ("20260314-092653-quikc-a1b2", "did you mean '20260314-092653-quick-a1b2'?"),
-        ("runs/A", "no run under runs is called 'A'; the last ones are 20260314-092653-quick-a1b2, "),
-        ("elsewhere/A", "elsewhere/A is not a run directory, nor is one in elsewhere"),
+        ("20260314", ("20260314-092653-quick-a1b2, 20260314-101500-quick-c3d4",)),
+        ("20260314-092653-quikc-a1b2", ("did you mean '20260314-092653-quick-a1b2'?",)),
+        ("runs/A", ("'A'", "20260314-092653-quick-a1b2, ")),
+        ("elsewhere/A", ("elsewhere/A", "accelbench run")),
     ],
 )
-def test_a_word_that_is_no_run_names_those_near_it(runs: Path, word: str, told: str) -> None:
+def test_an_unknown_run_is_an_error_with_similar_ones(runs: Path, word: str, keys: tuple[str, ...]) -> None:
     with pytest.raises(UserError) as refused:
         open_run(word)
-    assert told in str(refused.value)
+    assert all(key in str(refused.value) for key in keys)
 
 
-def test_a_python_that_lacks_a_package_is_told_which(accelbench: Command, tmp_path: Path) -> None:
+def test_a_missing_package_is_named(accelbench: Command, tmp_path: Path) -> None:
     (tmp_path / "rich.py").write_text("raise ModuleNotFoundError(\"No module named 'rich'\", name='rich')")
     process = accelbench("compare", "a", "b", PYTHONPATH=str(tmp_path))
     assert process.returncode == 2
-    assert "lacks the package rich, which accelbench needs" in process.stderr
+    assert "the package rich" in process.stderr
     assert "Traceback" not in process.stderr

@@ -1,14 +1,15 @@
-"""The doctor: each obstacle is found on a machine that has it, with the command or flag that mends it."""
+"""Tests of `accelbench doctor` on simulated machines: problems are found with their advice."""
 
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 
 from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, render_doctor
-from accelbench.doctor.quiet import check_cpu_speeds, check_held_back, judge_load, try_load
+from accelbench.doctor.quiet import ObservedLoad, check_cpu_speeds, check_library_settings, load_check, observe_load
 from accelbench.output.console import PlainConsole
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES
@@ -29,81 +30,81 @@ def no_markers(monkeypatch: pytest.MonkeyPatch, no_driver: None) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def look(root: Path) -> dict[str, Check]:
+def checks_by_name(root: Path) -> dict[str, Check]:
     return {check.name: check for check in checks(root)}
 
 
-def test_every_obstacle_is_found_with_its_remedy(tmp_path: Path) -> None:
-    found = look(build(tmp_path, XEON, NO_TRACING))
-    remedies = {
+def test_every_problem_is_found_with_its_advice(tmp_path: Path) -> None:
+    found = checks_by_name(build(tmp_path, XEON, NO_TRACING))
+    advice = {
         "CPU governor": "sudo cpupower frequency-set -g performance",
         "transparent huge pages": "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         "swap": "sudo swapoff -a && sudo swapon -a",
-        "load": "top -o %CPU tells by whom",
+        "load": "find the processes: top -o %CPU",
         "ptrace scope": "sudo sysctl kernel.yama.ptrace_scope=0",
         "GPU performance counters": "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in "
         "/etc/modprobe.d, then reboot",
     }
-    assert {name: found[name].advice for name in remedies} == remedies
-    assert {found[name].status for name in remedies} == {"warn"}
+    assert {name: found[name].advice for name in advice} == advice
+    assert {found[name].status for name in advice} == {"warn"}
     assert found["swap"].found == "28 GiB in use"
     assert found["load"].found == "12.5 over the last minute"
 
 
-def test_a_process_kept_to_some_of_the_cpus_is_told_so(tmp_path: Path) -> None:
-    check = look(build(tmp_path, {"sys/devices/system/cpu/online": "0-4095"}))["CPU affinity"]
+def test_limited_cpu_affinity(tmp_path: Path) -> None:
+    check = checks_by_name(build(tmp_path, {"sys/devices/system/cpu/online": "0-4095"}))["CPU affinity"]
     assert check.status == "warn"
     assert "of 4096 CPUs (" in check.found
     assert "taskset -c 0-4095" in check.advice
 
 
-def test_what_cannot_be_seen_is_not_judged(tmp_path: Path) -> None:
-    found = look(build(tmp_path, GRACE))
+def test_unknown_facts_have_no_check(tmp_path: Path) -> None:
+    found = checks_by_name(build(tmp_path, GRACE))
     assert found["CPU governor"].status == "ok"
     assert not {"load", "swap", "transparent huge pages", "GPU performance counters"} & found.keys()
 
 
-def test_privileges_make_the_restrictions_harmless(tmp_path: Path) -> None:
-    """A root with every capability may trace, count and profile whatever the settings say."""
-    found = look(build(tmp_path, XEON, NO_TRACING, {"proc/self/status": "CapEff:\t000001ffffffffff"}))
+def test_capabilities_override_restrictions(tmp_path: Path) -> None:
+    """Root with all capabilities may trace and read counters regardless of the settings."""
+    found = checks_by_name(build(tmp_path, XEON, NO_TRACING, {"proc/self/status": "CapEff:\t000001ffffffffff"}))
     assert {found[name].status for name in ("ptrace scope", "GPU performance counters")} == {"ok"}
 
 
-def test_inside_a_container_the_remedy_is_its_flag(tmp_path: Path) -> None:
-    found = look(build(tmp_path, XEON, NO_TRACING, CGROUP_V2, {".dockerenv": ""}))
-    assert found["ptrace scope"].advice.startswith("start the container with --cap-add SYS_PTRACE, or on the host: ")
+def test_in_a_container_the_advice_is_its_option(tmp_path: Path) -> None:
+    found = checks_by_name(build(tmp_path, XEON, NO_TRACING, CGROUP_V2, {".dockerenv": ""}))
+    assert found["ptrace scope"].advice.startswith("start the container with --cap-add SYS_PTRACE")
     assert "--cap-add SYS_ADMIN" in found["GPU performance counters"].advice
     assert "--gpus all" in found["device gpu"].advice
-    assert (found["CPU quota"].found, found["CPU quota"].advice) == (
-        "1.5 CPUs' worth of time",
-        "raise docker's --cpus, or leave it out",
-    )
+    assert "1.5 CPUs" in found["CPU quota"].found
+    assert "--cpus of docker" in found["CPU quota"].advice
     assert found["memory limit"].found == "8 GiB of 1008 GiB"
     assert "--memory" in found["memory limit"].advice
 
 
-def test_inside_a_batch_job_the_remedy_is_the_schedulers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_batch_job_the_advice_is_the_option_of_the_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "4")
-    found = look(build(tmp_path, CGROUP_V2))
-    assert found["CPU quota"].advice == "raise slurm's --cpus-per-task, or leave it out"
+    found = checks_by_name(build(tmp_path, CGROUP_V2))
+    assert "--cpus-per-task of slurm" in found["CPU quota"].advice
 
 
-def test_a_thread_setting_below_the_cpus_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_setting_below_the_usable_cpus_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "0")
-    check = look(tmp_path)["thread settings"]
+    check = checks_by_name(tmp_path)["thread settings"]
     assert (check.status, check.advice) == ("warn", "unset OMP_NUM_THREADS")
     assert check.found.startswith("OMP_NUM_THREADS=0, with ")
 
 
-def test_the_devices_are_those_that_can_be_found(tmp_path: Path) -> None:
-    found = look(tmp_path)
+def test_devices_without_hardware_are_missing(tmp_path: Path) -> None:
+    found = checks_by_name(tmp_path)
     assert found["device cpu"].status == "ok"
     assert found["device gpu"].status == found["device tpu"].status == "missing"
     assert "looked for" in found["device gpu"].found
 
 
-def test_a_backend_is_installed_or_told_how_to(tmp_path: Path) -> None:
-    found = look(tmp_path)
+def test_a_missing_backend_has_the_install_command(tmp_path: Path) -> None:
+    found = checks_by_name(tmp_path)
     assert found[f"backend {ANY_BACKEND}"].found.startswith(ANY_BACKEND)
     for backend in ("tensorflow", "jax", "torch"):
         check = found[f"backend {backend}"]
@@ -111,34 +112,35 @@ def test_a_backend_is_installed_or_told_how_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("gcc")
-def test_a_gpu_whose_driver_unloads_is_told_the_command() -> None:
+def test_persistence_mode_off_has_the_command() -> None:
     script = (
         "from accelbench.doctor import checks\nfor check in checks(): print(check.name, check.status, check.advice)"
     )
     assert "gpu 0 persistence mode warn sudo nvidia-smi -pm 1" in run_with_driver(script).splitlines()
 
 
-def test_no_home_directory_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_home_directory_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "nowhere"))
-    assert check_home() == Check("home directory", "missing", "there is none", "export HOME=$(mktemp -d)")
+    assert (check_home().status, check_home().advice) == ("missing", "export HOME=$(mktemp -d)")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert check_home().status == "ok"
 
 
-def test_folders_that_cannot_be_written_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A file in the way stops even root."""
+def test_folders_that_are_not_writable_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A file at the path stops even root."""
     in_the_way = tmp_path / "file"
     in_the_way.touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(in_the_way / "cache"))
     assert (check_cache().status, check_cache().advice) == ("warn", "export XDG_CACHE_HOME=DIRECTORY")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new"))
-    assert (check_cache().status, "can be made" in check_cache().found) == ("ok", True)
-    assert not (tmp_path / "new").exists()  # looking leaves no trace
+    assert check_cache().status == "ok"
+    assert not (tmp_path / "new").exists()  # the check does not create it
     assert check_temporary().status == "ok"
 
 
-def test_the_table_shows_every_check_and_takes_brackets_literally() -> None:
+def test_the_tables_contain_every_check_and_literal_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     environment = collect()
+    monkeypatch.setattr("accelbench.doctor.trials", lambda: iter([Check("py-spy", "missing", "not permitted")]))
     shown = [
         Check("backend jax", "missing", "not installed", "pip install 'accelbench[jax]'"),
         Check("load", "ok", "0"),
@@ -148,7 +150,10 @@ def test_the_table_shows_every_check_and_takes_brackets_literally() -> None:
     render_doctor(environment, shown, PlainConsole(file=output, width=200))
     text = output.getvalue()
     assert "pip install 'accelbench[jax]'" in text
-    assert "as it is: pages are read from the disk" in text
+    assert "not permitted" in text
+    assert text.count("pages are read") == 1
+    assert text.rstrip().endswith("1 warning (swap); 2 missing (backend jax, py-spy).")
+    assert "pages are read from the disk" in text
     assert f"{environment.cpu.logical} logical CPUs" in text
     for fact, reason in environment.unknown.items():
         assert f"unknown: {fact}: {reason}" in text
@@ -161,11 +166,11 @@ def test_a_machine_with_a_gpu_is_described() -> None:
     )
     lines = dict(describe(Environment.model_validate_json(text)))
     assert lines["GPU"] == "0: Stub GPU 0, 80 GiB, vendor nvidia, compute capability 9.0"
-    assert lines["CUDA"] == "driver 580.95.05, serves CUDA 12.8"
+    assert re.findall(r"[\d.]+", lines["CUDA"]) == ["580.95.05", "12.8"]
 
 
 @pytest.mark.slow
-def test_the_command_prints_it_all_and_ends_well(accelbench: Run) -> None:
+def test_the_command_prints_all_checks_with_status_0(accelbench: Run) -> None:
     done = accelbench("doctor", HOME=None)
     assert done.returncode == 0, done.stderr
     assert "device cpu" in done.stdout
@@ -177,34 +182,36 @@ def test_the_command_prints_it_all_and_ends_well(accelbench: Run) -> None:
 BOOSTED = {"sys/devices/system/cpu/intel_pstate/no_turbo": "0", "sys/devices/system/cpu/smt/active": "1"}
 
 
-def test_boost_and_hardware_threads_are_found_with_the_commands_that_end_them(tmp_path: Path) -> None:
-    found = look(build(tmp_path, XEON, BOOSTED))
+def test_boost_and_smt_are_found_with_the_commands_to_disable_them(tmp_path: Path) -> None:
+    found = checks_by_name(build(tmp_path, XEON, BOOSTED))
     assert found["CPU boost"].status == found["hardware threads"].status == "warn"
     assert "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo" in found["CPU boost"].advice
     assert "taskset -c 0-111 accelbench run" in found["hardware threads"].advice
     assert "echo off | sudo tee /sys/devices/system/cpu/smt/control" in found["hardware threads"].advice
 
 
-def test_boost_that_is_off_is_well_and_of_what_the_kernel_hides_nothing_is_said(tmp_path: Path) -> None:
+def test_disabled_boost_is_ok_and_unknown_boost_has_no_check(tmp_path: Path) -> None:
     quiet = {"sys/devices/system/cpu/cpufreq/boost": "0", "sys/devices/system/cpu/smt/active": "0"}
-    found = look(build(tmp_path / "quiet", quiet))
+    found = checks_by_name(build(tmp_path / "quiet", quiet))
     assert found["CPU boost"].status == found["hardware threads"].status == "ok"
-    loud = look(build(tmp_path / "amd", {"sys/devices/system/cpu/cpufreq/boost": "1"}))
+    loud = checks_by_name(build(tmp_path / "amd", {"sys/devices/system/cpu/cpufreq/boost": "1"}))
     assert "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost" in loud["CPU boost"].advice
-    assert not {"CPU boost", "hardware threads"} & look(build(tmp_path / "bare", {})).keys()
+    assert not {"CPU boost", "hardware threads"} & checks_by_name(build(tmp_path / "bare", {})).keys()
 
 
-def test_the_load_of_the_moment_names_who_makes_it_and_what_the_hypervisor_takes() -> None:
-    busy = judge_load(1.4, 0.0, 2, ["ffmpeg (process 42, 98%)"])
+def test_current_load_names_processes_and_steal_time() -> None:
+    busy = load_check(ObservedLoad(1.4, 0.0, 2, ("ffmpeg (PID 42, 98%)",)))
     assert (busy.status, busy.found) == ("warn", "1.4 of 2 CPUs in use")
     assert "kill -STOP PID" in busy.advice
-    assert "ffmpeg (process 42, 98%)" in busy.advice
-    assert judge_load(0.05, 0.0, 2, []).status == "ok"
-    assert "taken by the hypervisor" in judge_load(0.05, 0.08, 2, []).found
-    assert try_load().name == "load now"
+    assert "ffmpeg (PID 42, 98%)" in busy.advice
+    assert load_check(ObservedLoad(0.05, 0.0, 2, ())).status == "ok"
+    stolen = load_check(ObservedLoad(0.05, 0.08, 2, ()))
+    assert stolen.status == "warn"
+    assert "8% steal" in stolen.found
+    assert load_check(observe_load()).name == "load now"
 
 
-def test_a_slower_cpu_is_named_with_the_command_that_leaves_it_out() -> None:
+def test_a_slower_cpu_is_named_with_the_command_to_exclude_it() -> None:
     here = collect()
 
     def speeds(bandwidths: dict[int, float]) -> Check | None:
@@ -212,7 +219,8 @@ def test_a_slower_cpu_is_named_with_the_command_that_leaves_it_out() -> None:
 
     slower = speeds({0: 250e9, 1: 140e9, 2: 249e9})
     assert slower
-    assert (slower.status, slower.found) == ("warn", "CPU 1 ×1.79 slower than CPU 0")
+    assert slower.status == "warn"
+    assert "CPU 1 " in slower.found
     assert slower.advice == "taskset -c 0,2 accelbench run …"
     alike = speeds({0: 250e9, 1: 245e9})
     assert alike
@@ -220,10 +228,10 @@ def test_a_slower_cpu_is_named_with_the_command_that_leaves_it_out() -> None:
     assert speeds({}) is None
 
 
-def test_a_setting_that_holds_a_library_back_is_named_with_the_command_that_removes_it() -> None:
+def test_a_setting_that_limits_a_library_is_named_with_the_command_to_remove_it() -> None:
     here = collect()
     cpu = here.cpu.model_copy(update={"isa": ["avx2", "avx512f"], "usable": 1})
     software = here.software.model_copy(update={"settings": {"OPENBLAS_CORETYPE": "Haswell"}, "threads": {}})
-    check = check_held_back(here.model_copy(update={"cpu": cpu, "software": software}))
+    check = check_library_settings(here.model_copy(update={"cpu": cpu, "software": software}))
     assert (check.status, check.advice) == ("warn", "unset OPENBLAS_CORETYPE")
-    assert "keeps OpenBLAS to AVX2, and this CPU has AVX-512" in check.found
+    assert all(word in check.found for word in ("OpenBLAS", "AVX2", "AVX-512"))

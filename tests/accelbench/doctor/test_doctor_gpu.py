@@ -1,17 +1,16 @@
-"""The trials on a GPU: programs of our own stand for the libraries, and a stub of the driver for the card."""
+"""Tests of the GPU trials, with test programs as libraries and a stub driver as GPU."""
 
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from accelbench.doctor.check import Check
-from accelbench.doctor.gpu import Trial, check_toolkit, gpu_trials, run_trial, run_trials, settle, try_gpu
+from accelbench.doctor.gpu import Trial, check_toolkit, gpu_trials, merge_trials, run_trial, run_trials, try_gpu
 from accelbench.profiling.devices import gpu_backend
+from tests.fixtures.processes import has_ended, wait_for
 from tests.fixtures.stub_driver import run_with_driver
 
 
@@ -19,25 +18,26 @@ def trial(script: str, *modules: str, name: str = "Numba") -> Trial:
     return Trial(name, (sys.executable, "-c", script), modules, "pip install it", "nothing is measured", needed=True)
 
 
-def test_a_trial_that_runs_is_ok_with_its_last_line() -> None:
+def test_a_successful_trial_is_ok_with_its_last_line() -> None:
     check = run_trial(trial("import warnings; warnings.warn('noise'); print('a banner'); print('it 1.0')"))
     assert check == Check("Numba on the GPU", "ok", "compiled and ran: it 1.0")
 
 
-def test_a_trial_that_fails_is_told_by_its_error_in_one_line() -> None:
+def test_a_failed_trial_has_its_error_in_one_line() -> None:
     check = run_trial(trial("raise RuntimeError('cudaErrorNoKernelImageForDevice')"))
     assert (check.status, check.found) == ("warn", "RuntimeError: cudaErrorNoKernelImageForDevice")
     assert check.advice.startswith("pip install it; ")
     assert check.cost == "nothing is measured"
 
 
-def test_a_trial_that_crashes_is_told_by_its_signal() -> None:
+def test_a_crashed_trial_has_its_signal() -> None:
     check = run_trial(trial("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"))
-    assert (check.status, check.found) == ("warn", "ended by SIGSEGV")
+    assert check.status == "warn"
+    assert "SIGSEGV" in check.found
 
 
 @pytest.mark.slow
-def test_a_trial_that_hangs_is_ended_at_the_limit_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_hung_trial_is_killed_with_its_children(tmp_path: Path) -> None:
     started = tmp_path / "started"
     hang = f"""
 import pathlib, subprocess, sys, time
@@ -46,22 +46,21 @@ pathlib.Path({str(started)!r}).write_text(str(child.pid))
 time.sleep(600)
 """
     check = run_trial(trial(hang), limit_s=5)
-    assert (check.status, check.found) == ("warn", "no answer within 5 s")
+    assert check.status == "warn"
+    assert "5 s" in check.found
     child = int(started.read_text())
-    deadline = time.monotonic() + 30
-    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, "what the trial started outlives it"
-        time.sleep(0.05)
+    wait_for(lambda: has_ended(child))
 
 
-def test_a_library_that_is_not_installed_is_missing_and_is_not_tried(tmp_path: Path) -> None:
+def test_a_library_that_is_not_installed_has_no_trial(tmp_path: Path) -> None:
     tried = tmp_path / "tried"
     check = run_trial(trial(f"open({str(tried)!r}, 'w')", "no_such_module", "json"))
-    assert (check.status, check.found, check.advice) == ("missing", "Python has no no_such_module", "pip install it")
+    assert (check.status, check.advice) == ("missing", "pip install it")
+    assert "no_such_module" in check.found
     assert not tried.exists()
 
 
-def test_one_trial_costs_no_other_and_their_order_is_kept() -> None:
+def test_trials_are_independent_and_in_order() -> None:
     crash = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     scripts = ["print(1)", crash, "raise OSError('no')", "print(4)"]
     found = run_trials([trial(script, name=str(number)) for number, script in enumerate(scripts)])
@@ -69,51 +68,51 @@ def test_one_trial_costs_no_other_and_their_order_is_kept() -> None:
     assert [check.status for check in found] == ["ok", "warn", "warn", "ok"]
 
 
-def test_a_trial_that_fails_only_beside_others_is_run_again_alone(tmp_path: Path) -> None:
-    """A card in exclusive mode serves one process at a time."""
+def test_a_trial_that_fails_in_parallel_is_repeated_serially(tmp_path: Path) -> None:
+    """A GPU in exclusive mode serves one process at a time."""
     once = f"""
 import pathlib
 before = pathlib.Path({str(tmp_path / "before")!r})
 if not before.exists():
     before.touch()
     raise RuntimeError("CUDA_ERROR_DEVICE_UNAVAILABLE")
-print("alone")
+print("serial")
 """
     (check,) = run_trials([trial(once)])
-    assert (check.status, check.found) == ("ok", "compiled and ran: alone")
+    assert check.status == "ok"
+    assert check.found.endswith("serial")
 
 
-FOUND = [Check("device cpu", "ok", "can be used"), Check("device gpu", "ok", "can be used")]
+FOUND = [Check("device cpu", "ok", "usable"), Check("device gpu", "ok", "usable")]
 
 
 def judged(**statuses: str) -> dict[str, Check]:
     trials = [
-        Check(f"{name} on the GPU", "ok" if status == "ok" else "warn", status, "mend it")
+        Check(f"{name} on the GPU", "ok" if status == "ok" else "warn", status, "fix it")
         for name, status in statuses.items()
     ]
-    return {check.name: check for check in settle(FOUND, trials)}
+    return {check.name: check for check in merge_trials(FOUND, trials)}
 
 
-def test_a_gpu_can_be_used_if_all_ran_that_measuring_needs() -> None:
-    found = judged(Numba="ok", CuPy="ok", NVBench="ok", JAX="JAX sees no GPU")
+def test_a_gpu_is_usable_if_all_required_trials_passed() -> None:
+    found = judged(Numba="ok", CuPy="ok", NVBench="ok", JAX="JAX finds no GPU")
     assert found["device gpu"] == FOUND[1]
     assert found["JAX on the GPU"].status == "warn"
 
 
 @pytest.mark.parametrize("broken", ["Numba", "CuPy", "NVBench"])
-def test_a_gpu_on_which_a_needed_library_fails_cannot_be_used(broken: str) -> None:
+def test_a_gpu_is_unusable_if_a_required_trial_failed(broken: str) -> None:
     found = judged(**{"Numba": "ok", "CuPy": "ok", "NVBench": "ok", broken: "it broke"})
-    assert found["device gpu"] == Check(
-        "device gpu", "missing", f"cannot be used: {broken} on the GPU: it broke", "mend it"
-    )
+    assert (found["device gpu"].status, found["device gpu"].advice) == ("missing", "fix it")
+    assert f"{broken} on the GPU: it broke" in found["device gpu"].found
     assert found["device cpu"] == FOUND[0]
 
 
-def test_what_measuring_needs_is_tried() -> None:
+def test_required_trials() -> None:
     assert {trial.name for trial in gpu_trials(gpu_backend()) if trial.needed} == {"Numba", "CuPy", "NVBench"}
 
 
-def test_without_a_gpu_nothing_is_tried_and_the_table_does_not_grow(tmp_path: Path, no_driver: None) -> None:
+def test_without_a_gpu_there_are_no_trials(tmp_path: Path, no_driver: None) -> None:
     assert [*try_gpu()] == []
     assert check_toolkit(tmp_path) is None
 
@@ -138,9 +137,9 @@ gpu_trials.main()
 
 
 @pytest.mark.needs("gcc")
-def test_the_trial_of_numba_names_libnvvm_where_it_is_missing() -> None:
+def test_the_trial_of_numba_names_a_missing_libnvvm() -> None:
     *_, last = run_with_driver(LIBNVVM).splitlines()
-    assert last.startswith("RuntimeError: libNVVM, with which Numba compiles, is not found: ")
+    assert last.startswith("RuntimeError: libNVVM")
     assert last.endswith("no such file")
 
 
@@ -156,7 +155,7 @@ for trial in gpu_trials(gpu_backend()):
 
 @pytest.mark.needs("gcc")
 @pytest.mark.slow
-def test_the_real_trials_find_that_a_stub_of_the_driver_runs_no_kernel() -> None:
+def test_the_real_trials_fail_with_a_stub_driver() -> None:
     found = dict(line.split("|", 1) for line in run_with_driver(REAL).splitlines())
     assert set(found) == {"Numba", "CuPy", "NVBench", "PyTorch"}
     assert not any(line.startswith("ok") for line in found.values())
@@ -171,7 +170,7 @@ print(check.status, check.found, sep="|")
 
 
 @pytest.mark.needs("gcc")
-def test_the_toolkit_and_its_libnvvm_are_shown(tmp_path: Path) -> None:
+def test_the_toolkit_and_its_libnvvm_are_found(tmp_path: Path) -> None:
     shown = TOOLKIT.format(root=str(tmp_path))
     libnvvm = tmp_path / "usr/local/cuda-12.8/nvvm/lib64/libnvvm.so.4"
     libnvvm.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What profiling needs: looked at or tried for real, with what it costs to lack it and what grants it."""
+"""Tests of the checks for profiling: status, effect and advice."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def gpu_checks(root: Path, **settings: str) -> dict[str, list[str]]:
     return {name: rest for name, *rest in (line.split("|") for line in lines)}
 
 
-def test_the_check_says_ok_exactly_where_py_spy_can_read_a_child_process() -> None:
+def test_the_check_is_ok_exactly_if_py_spy_can_attach_to_a_child_process() -> None:
     with subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=-1, stdout=-1) as child:
         assert child.stdout is not None
-        child.stdout.readline()  # the interpreter is up
+        child.stdout.readline()  # the interpreter is running
         tried = subprocess.run([pyspy.find_pyspy(), "dump", "--pid", str(child.pid)], capture_output=True, check=False)
         child.kill()
     check = try_py_spy()
@@ -55,7 +55,7 @@ def test_the_check_says_ok_exactly_where_py_spy_can_read_a_child_process() -> No
     assert bool(check.advice and check.cost) == (tried.returncode != 0)
 
 
-def test_a_refusal_to_attach_is_told_in_py_spys_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_to_attach_has_the_message_of_py_spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = tmp_path / "py-spy"
     refused.write_text(
         "#!/bin/sh\necho 'Error: Permission Denied: Try running again with elevated permissions' >&2; exit 1"
@@ -69,7 +69,7 @@ def test_a_refusal_to_attach_is_told_in_py_spys_own_words(tmp_path: Path, monkey
     assert "flame graph" in check.cost
 
 
-def test_without_py_spy_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_py_spy_has_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> Path:
         raise pyspy.SamplingError("py-spy is not installed")
 
@@ -82,18 +82,18 @@ def test_without_py_spy_the_advice_is_to_install_it(monkeypatch: pytest.MonkeyPa
     ("scope", "advice"),
     [
         ("2", "sudo sysctl kernel.yama.ptrace_scope=0"),
-        ("3", "3 cannot be taken back"),
+        ("3", "reboot"),
     ],
 )
-def test_a_strict_ptrace_scope_costs_flame_graphs_and_stacks(tmp_path: Path, scope: str, advice: str) -> None:
+def test_a_strict_ptrace_scope_prevents_flame_graphs_and_stacks(tmp_path: Path, scope: str, advice: str) -> None:
     check = check_ptrace(build(tmp_path, {SCOPE: scope}))
     assert check.status == "warn"
-    assert "no flame graph by --host-profile, and no stack of a worker that hangs" in check.cost
+    assert "flame graph" in check.cost
     assert advice in check.advice
 
 
 @pytest.mark.parametrize("scope", ["0", "1"])
-def test_a_worker_that_allows_it_may_be_traced_in_ubuntus_scope(tmp_path: Path, scope: str) -> None:
+def test_a_worker_may_be_traced_with_the_default_scope(tmp_path: Path, scope: str) -> None:
     check = check_ptrace(build(tmp_path, {SCOPE: scope}))
     assert (check.status, check.advice, check.cost) == ("ok", "", "")
 
@@ -101,17 +101,17 @@ def test_a_worker_that_allows_it_may_be_traced_in_ubuntus_scope(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("marker", "advice"),
     [
-        (".dockerenv", "start the container with --cap-add SYS_PTRACE, or on the host: sudo sysctl"),
-        (".singularity.d/runscript", "on the host, as apptainer grants users nothing: sudo sysctl"),
-        ("var/run/secrets/kubernetes.io/namespace", "add SYS_PTRACE to the pod's securityContext.capabilities"),
+        (".dockerenv", "start the container with --cap-add SYS_PTRACE"),
+        (".singularity.d/runscript", "on the host (apptainer"),
+        ("var/run/secrets/kubernetes.io/namespace", "add SYS_PTRACE"),
     ],
 )
-def test_a_container_is_granted_what_it_lacks_by_who_started_it(tmp_path: Path, marker: str, advice: str) -> None:
+def test_the_advice_depends_on_the_container_engine(tmp_path: Path, marker: str, advice: str) -> None:
     assert check_ptrace(build(tmp_path, {SCOPE: "2", marker: ""})).advice.startswith(advice)
 
 
 @pytest.mark.slow
-def test_the_plug_in_is_loaded_for_real() -> None:
+def test_the_plug_in_can_be_imported() -> None:
     check = try_plugin()
     if check.status == "missing":
         assert "ModuleNotFoundError" in check.found
@@ -128,7 +128,7 @@ def test_the_plug_in_is_loaded_for_real() -> None:
         ("ModuleNotFoundError('No module named xprof')", "missing"),
     ],
 )
-def test_a_plug_in_that_does_not_load_is_told(
+def test_a_plug_in_that_cannot_be_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, status: str
 ) -> None:
     for name in ("xprof", "tensorboard"):
@@ -141,23 +141,21 @@ def test_a_plug_in_that_does_not_load_is_told(
     assert "TensorBoard" in check.cost
 
 
-def test_a_machine_without_a_gpu_is_asked_for_neither_cupti_nor_nvml(tmp_path: Path) -> None:
+def test_a_machine_without_a_gpu_has_no_checks_of_cupti_and_nvml(tmp_path: Path) -> None:
     assert not [*check_cupti(tmp_path), *check_nvml(tmp_path)]
 
 
 @pytest.mark.needs("gcc")
-def test_a_gpu_without_cupti_shows_no_kernel_in_its_traces(tmp_path: Path) -> None:
+def test_a_missing_cupti_has_the_install_command(tmp_path: Path) -> None:
     found = gpu_checks(tmp_path)
-    assert found["gpu 0 NVML"][:2] == ["ok", "answers"]
+    assert found["gpu 0 NVML"][0] == "ok"
     if found["CUPTI"][0] != "ok":  # it may be installed here, by a wheel or a toolkit
-        assert found["CUPTI"][2:] == [
-            "pip install 'accelbench[gpu]'",
-            "the trace of a training on the GPU shows no kernel",
-        ]
+        assert found["CUPTI"][2] == "pip install 'accelbench[gpu]'"
+        assert found["CUPTI"][3]
 
 
 @pytest.mark.needs("gcc")
-def test_cupti_of_the_toolkit_is_found_and_asked_its_version(tmp_path: Path) -> None:
+def test_cupti_of_the_toolkit_is_found_with_its_version(tmp_path: Path) -> None:
     folder = tmp_path / "usr/local/cuda/extras/CUPTI/lib64"
     folder.mkdir(parents=True)
     (folder / "libcupti.so.99").write_text("no library")
@@ -170,8 +168,8 @@ def test_cupti_of_the_toolkit_is_found_and_asked_its_version(tmp_path: Path) -> 
 
 
 @pytest.mark.needs("gcc")
-def test_a_card_that_nvml_does_not_know_is_told_the_containers_flag(tmp_path: Path) -> None:
-    """The stub's management library knows the first card only."""
+def test_a_gpu_unknown_to_nvml_has_the_container_option(tmp_path: Path) -> None:
+    """The NVML stub knows only the first GPU."""
     found = gpu_checks(build(tmp_path, {".dockerenv": ""}), STUB_COUNT="2")
     assert found["gpu 0 NVML"][0] == "ok"
     status, _, advice, cost = found["gpu 1 NVML"]
@@ -179,25 +177,26 @@ def test_a_card_that_nvml_does_not_know_is_told_the_containers_flag(tmp_path: Pa
     assert "energy" in cost
 
 
-def test_room_for_runs_is_that_of_the_disk_they_would_be_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_space_for_runs_is_checked_on_the_disk_of_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = tmp_path / "deep" / "runs"
     monkeypatch.setattr("accelbench.doctor.places.RUN_BYTES", 1)
     assert check_runs(wanted).status == "ok"
     monkeypatch.setattr("accelbench.doctor.places.RUN_BYTES", RUN_BYTES << 40)
     check = check_runs(wanted)
-    assert (check.status, check.advice) == ("warn", "accelbench run --out DIRECTORY, on a disk with room")
+    assert check.status == "warn"
+    assert "--out DIRECTORY" in check.advice
     assert "GiB free for" in check.found
-    assert "breaks off" in check.cost
+    assert "--trace" in check.cost
     assert not wanted.parent.exists()
 
 
-def test_a_runs_folder_that_cannot_be_made_is_found(tmp_path: Path) -> None:
-    """A file in the way stops even root."""
+def test_a_runs_folder_that_cannot_be_created_is_found(tmp_path: Path) -> None:
+    """A file at the path stops even root."""
     (tmp_path / "file").touch()
     assert check_runs(tmp_path / "file" / "runs").status == "warn"
 
 
-def test_whatever_fails_of_what_profiling_needs_has_a_cost_and_a_remedy(tmp_path: Path) -> None:
+def test_every_problem_of_profiling_has_an_effect_and_advice(tmp_path: Path) -> None:
     machine = build(tmp_path, XEON, CGROUP_V2, {".dockerenv": "", SCOPE: "2"})
     found = {check.name: check for check in checks(machine)}
     for name in ("CPU quota", "memory limit", "ptrace scope", "GPU performance counters"):

@@ -1,4 +1,4 @@
-"""The facts of a machine by their paths, and their values as a person reads them."""
+"""Tests of the fields of an environment: paths and formatted values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from accelbench.environment.fields import Leaf, facts, in_words
 from tests.fixtures.compare_runs import gpu, machine
 
 
-def test_each_fact_has_a_path_and_the_reasons_are_no_facts() -> None:
+def test_each_field_has_a_path_and_reasons_are_excluded() -> None:
     found = facts(machine(gpus=[gpu(), gpu("NVIDIA H100", index=1)], unknown={"cpu.governor": "the kernel shows none"}))
     assert found["gpus.1.name"] == "NVIDIA H100"
     assert found["cpu.isa"] == ["avx2"]
@@ -18,7 +18,7 @@ def test_each_fact_has_a_path_and_the_reasons_are_no_facts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fact", "value", "words"),
+    ("fact", "value", "text"),
     [
         ("memory.total_bytes", 64 << 30, "64 GiB"),
         ("cpu.frequency_mhz", 2445.4, "2,445 MHz"),
@@ -31,6 +31,6 @@ def test_each_fact_has_a_path_and_the_reasons_are_no_facts() -> None:
         ("software.revision", "0123456789abcdef-dirty", "0123456789ab-dirty"),
     ],
 )
-def test_a_value_is_shown_with_its_unit(fact: str, value: Leaf, words: str) -> None:
+def test_values_are_formatted_with_units(fact: str, value: Leaf, text: str) -> None:
     assert value is not None
-    assert in_words(fact, value) == words
+    assert in_words(fact, value) == text

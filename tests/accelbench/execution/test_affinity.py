@@ -1,4 +1,4 @@
-"""A kernel's process has one thread a core, unless the user chose, and its record says which CPUs it left out."""
+"""Tests of CPU affinity: one thread per core for kernels, and the unused CPUs in the record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from accelbench.execution import affinity
-from accelbench.execution.affinity import KEPT_TO_SOME, ONE_THREAD, one_thread_a_core, with_left_out
+from accelbench.execution.affinity import KEPT_TO_SOME, ONE_THREAD, limited_to_one_thread_per_core, with_unused_cpus
 from accelbench.profiling.machine.environment.cpu import one_thread_per_core
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Point
@@ -22,7 +22,7 @@ from tests.fixtures.machines import build, topology
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
-    """The CPUs that processes are kept to on a machine of two sockets with 32 cores and two threads each."""
+    """Affinity masks set on a machine with two sockets of 32 cores with two threads each."""
     root, found = build(tmp_path, topology(packages=2, cores_each=32, threads=2)), []
 
     @contextmanager
@@ -36,19 +36,19 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     return found
 
 
-def test_a_kernel_has_one_thread_of_each_core(kept: list[list[int]]) -> None:
-    with one_thread_a_core({}):
+def test_a_kernel_has_one_thread_per_core(kept: list[list[int]]) -> None:
+    with limited_to_one_thread_per_core({}):
         assert kept == [list(range(64))]
 
 
 @pytest.mark.parametrize("name", affinity.CHOSEN_BY_USER)
-def test_what_the_user_chose_is_left_alone(name: str, kept: list[list[int]]) -> None:
-    with one_thread_a_core({name: "128"}):
+def test_variables_of_the_user_disable_the_limit(name: str, kept: list[list[int]]) -> None:
+    with limited_to_one_thread_per_core({name: "128"}):
         assert kept == []
 
 
 @pytest.mark.parametrize(
-    ("host_cores", "processes", "begun_on", "left_out", "why"),
+    ("host_cores", "processes", "begun_on", "left_out", "reason"),
     [
         (None, 1, [0, 1], [2, 3], ONE_THREAD),
         (2, 1, [0, 1], [2, 3], KEPT_TO_SOME),
@@ -57,8 +57,8 @@ def test_what_the_user_chose_is_left_alone(name: str, kept: list[list[int]]) -> 
         (None, 1, None, [], None),
     ],
 )
-def test_a_record_says_which_cpus_were_left_out_and_why(
-    host_cores: int | None, processes: int, begun_on: list[int] | None, left_out: list[int], why: str | None
+def test_unused_cpus_are_recorded_with_the_reason(
+    host_cores: int | None, processes: int, begun_on: list[int] | None, left_out: list[int], reason: str | None
 ) -> None:
     record = Record(
         point=Point("stream", "cpu", {}, seed=1, host_cores=host_cores),
@@ -68,7 +68,7 @@ def test_a_record_says_which_cpus_were_left_out_and_why(
         layout=Layout(processes=processes),
         placement=Placement(first=0),
     )
-    placement = with_left_out(record, range(4), begun_on).placement
+    placement = with_unused_cpus(record, range(4), begun_on).placement
     assert placement is not None
-    assert (placement.left_out, placement.left_out_because) == (left_out, why)
+    assert (placement.left_out, placement.left_out_because) == (left_out, reason)
     assert placement.first == 0

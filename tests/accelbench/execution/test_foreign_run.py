@@ -1,4 +1,4 @@
-"""A run directory of another user: to resume or read it changes nothing elsewhere, runs nothing, and does not hang."""
+"""Tests of untrusted run directories: reading or resuming one changes no other file, runs nothing and does not hang."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ def test_a_run_with_a_link_is_not_resumed(foreign: Path, victim: Path, name: str
         pytest.param(os.mkdir, id="folder"),
     ],
 )
-def test_what_is_no_regular_file_is_damage(foreign: Path, name: str, replace: Callable[[Path], None]) -> None:
+def test_an_irregular_file_is_an_error(foreign: Path, name: str, replace: Callable[[Path], None]) -> None:
     (foreign / name).unlink()
     replace(foreign / name)
-    with pytest.raises(UserError):  # a folder without a regular run.json is no run; other damage is named
+    with pytest.raises(UserError):  # `DataDamaged` for an irregular records.jsonl
         RunStore.open(foreign).records()
 
 
-def test_a_sparse_run_json_is_damage(foreign: Path) -> None:
+def test_a_sparse_run_json_is_corrupt(foreign: Path) -> None:
     os.truncate(foreign / "run.json", 9 << 30)
     with pytest.raises(DataDamaged):
         RunStore.open(foreign).info()
 
 
-def test_a_line_of_gigabytes_is_damage(foreign: Path) -> None:
+def test_a_line_of_gigabytes_is_corrupt(foreign: Path) -> None:
     os.truncate(foreign / "records.jsonl", 2 << 30)
     with pytest.raises(DataDamaged):
         RunStore.open(foreign).records()

@@ -1,4 +1,4 @@
-"""What a network of its own keeps away."""
+"""Tests of the isolated network."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.requirements import not_tested
 
 LISTEN = """
 import os, socket, sys
-from accelbench.execution.own_network import leave_network
-left = leave_network()
+from accelbench.execution.own_network import isolate_network
+left = isolate_network()
 listener = socket.create_server(("", 0))
 port = listener.getsockname()[1]
 socket.create_connection(("127.0.0.1", port)).close()
@@ -24,7 +24,7 @@ sys.stdin.read()
 
 
 @pytest.mark.needs("namespaces")
-def test_what_listens_in_a_network_of_its_own_is_reached_by_itself_alone() -> None:
+def test_a_port_in_an_isolated_network_is_unreachable_from_outside() -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", LISTEN],
         env=environment(),
@@ -37,7 +37,7 @@ def test_what_listens_in_a_network_of_its_own_is_reached_by_itself_alone() -> No
         left, port, _ = process.stdout.readline().split()
         if left == "False":
             process.communicate()
-            not_tested("namespaces", "this system allows no network of its own")
+            not_tested("namespaces", "this system allows no network namespace")
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", int(port)))
         process.communicate()

@@ -1,4 +1,4 @@
-"""What a user sees while a run goes on: short names, whole lines at 80 columns, a training's step, the time left."""
+"""Tests of the progress display: short names, line widths, epoch and step, remaining time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import subprocess
 import termios
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 
 import pytest
 
 from accelbench.execution.progress import Progress, short_names
-from accelbench.execution.schedule import Turn
-from accelbench.execution.time_left import Took
+from accelbench.execution.schedule import ScheduledRun
+from accelbench.execution.time_left import WallTime
 from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.timing.position import Position
@@ -33,7 +34,7 @@ def products() -> list[Point]:
     ]
 
 
-def test_a_point_is_named_by_what_tells_it_from_the_others_of_the_run() -> None:
+def test_short_names_contain_only_axes_that_differ() -> None:
     lone = Point("cnn-mnist", "cpu", {"batch": 128}, "tensorflow")
     names = short_names([*products(), lone])
     assert list(names.values()) == [
@@ -47,7 +48,7 @@ def test_a_point_is_named_by_what_tells_it_from_the_others_of_the_run() -> None:
 
 
 class Clock:
-    """A clock that stands still until it is told otherwise, in seconds."""
+    """Clock in seconds that tests set by hand."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -64,68 +65,68 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def begun(turns: list[Turn], past: dict[str, Took], width: int = 80) -> tuple[Progress, io.StringIO]:
-    """Progress on what it takes for a terminal, and what is written there."""
+def begun(runs: list[ScheduledRun], past: dict[str, WallTime], width: int = 80) -> tuple[Progress, io.StringIO]:
+    """Return a progress display on a terminal, and its output."""
     out = io.StringIO()
     progress = Progress(PlainConsole(file=out, width=width), past)
-    progress.start(turns, turns, [])
-    progress.started(turns[0])
+    progress.start(runs, runs, [])
+    progress.started(runs[0])
     return progress, out
 
 
 def live_lines(progress: Progress) -> list[str]:
-    """The live lines as they would be drawn now."""
-    return progress._now().plain.splitlines()
+    """Return the current live lines."""
+    return progress._live_lines().plain.splitlines()
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_lines_are_whole_on_a_terminal(width: int, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_lines_are_complete_on_a_terminal(width: int, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    turns = [Turn(point, number) for point in products() for number in (1, 2)]
-    progress, out = begun(turns, {str(point): Took(8.0) for point in products()}, width)
+    runs = [ScheduledRun(point, number) for point in products() for number in (1, 2)]
+    progress, out = begun(runs, {str(point): WallTime(8.0) for point in products()}, width)
     clock.now += 1
     assert live_lines(progress) == [
-        "measurement 1 of 8: matmul impl=numba n=512, round 1 of 2",
+        "measurement 1 of 8: matmul impl=numba n=512, repetition 1 of 2",
         "elapsed 0:01, about 0:31 left",
     ]
-    progress.finished(record("matmul", params=dict(turns[0].point.params), elapsed_s=3.2, round=1))
-    progress.started(turns[1])
-    assert live_lines(progress)[1] == "elapsed 0:01, about 0:28 left", "seven turns of four seconds, as they took"
+    progress.finished(record("matmul", params=dict(runs[0].point.params), elapsed_s=3.2, round=1))
+    progress.started(runs[1])
+    assert live_lines(progress)[1] == "elapsed 0:01, about 0:28 left", "seven runs of 4 s"
     progress.stop()
-    (told,) = [line for line in out.getvalue().splitlines() if "[1/8]" in line]
-    assert "matmul impl=numba n=512, round 1 of 2" in told
-    assert "(3.2 s)" in told
-    assert "float64" not in out.getvalue(), "what all points share says nothing"
+    (line,) = [line for line in out.getvalue().splitlines() if "[1/8]" in line]
+    assert "n=512, repetition 1 of 2" in line
+    assert "(3.2 s)" in line
+    assert "float64" not in out.getvalue(), "axes with one value are left out"
 
 
-def test_a_training_says_where_it_is_and_its_steps_tell_the_time_that_is_left(
+def test_remaining_time_of_a_training_run_is_estimated_from_its_steps(
     monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    first, second = (Turn(Point("bilstm-har", "cpu", {"units": units}, "tensorflow"), 1) for units in (64, 512))
+    first, second = (ScheduledRun(Point("bilstm-har", "cpu", {"units": units}, "tensorflow"), 1) for units in (64, 512))
     progress, _ = begun([first, second], {})
     place = "point 1 of 2: bilstm-har units=64"
     assert progress.page is not None
     assert live_lines(progress) == [place, "elapsed 0:00"]
     progress.page.write(Position(1, 5, 0, 460))
     clock.now += 30
-    assert live_lines(progress)[1] == "epoch 1 of 5, step 1 of 460, elapsed 0:30", "it compiles, and tells nothing yet"
+    assert live_lines(progress)[1] == "epoch 1 of 5, step 1 of 460, elapsed 0:30", "the first step compiles"
     progress.page.step(1)
     live_lines(progress)
     progress.page.write(Position(2, 5, 41, 460))
     clock.now += 50
     line = "epoch 2 of 5, step 42 of 460, elapsed 1:20, about 3:00 of training left"
-    assert live_lines(progress) == [place, line], "500 steps took 50 s, and 1,799 are left"
+    assert live_lines(progress) == [place, line], "500 steps took 50 s, 1,799 steps are left"
     assert len(line) <= 80
     progress.page.clear()
-    assert live_lines(progress) == [place, "elapsed 1:20"], "nobody knows how long its profile takes"
+    assert live_lines(progress) == [place, "elapsed 1:20"], "the duration of the profile is unknown"
     progress.stop()
 
 
-def test_the_steps_so_far_correct_what_earlier_runs_told(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_step_rate_corrects_the_estimate_from_earlier_runs(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    first, second = (Turn(Point("bilstm-har", "cpu", {"units": units}, "tensorflow"), 1) for units in (64, 512))
-    progress, _ = begun([first, second], {str(turn.point): Took(100.0, 20.0) for turn in (first, second)})
+    first, second = (ScheduledRun(Point("bilstm-har", "cpu", {"units": units}, "tensorflow"), 1) for units in (64, 512))
+    progress, _ = begun([first, second], {str(scheduled.point): WallTime(100.0, 20.0) for scheduled in (first, second)})
     assert progress.page is not None
     assert live_lines(progress)[1] == "elapsed 0:00, about 3:20 left"
     progress.page.write(Position(1, 1, 1, 101))
@@ -137,11 +138,10 @@ def test_the_steps_so_far_correct_what_earlier_runs_told(monkeypatch: pytest.Mon
     progress.stop()
 
 
-def test_a_file_gets_finished_lines_only() -> None:
-    turns = [Turn(point, 1) for point in products()]
-    progress, out = begun(turns, {})
-    assert progress.page is None
-    progress.finished(record("matmul", params=dict(turns[0].point.params)))
+def test_a_file_has_a_line_for_each_finished_run() -> None:
+    runs = [ScheduledRun(point, 1) for point in products()]
+    progress, out = begun(runs, {})
+    progress.finished(record("matmul", params=dict(runs[0].point.params)))
     progress.stop()
     (line,) = out.getvalue().splitlines()
     assert line.startswith("[1/4] matmul cpu impl=numba dtype=float64 n=512  ")
@@ -149,10 +149,10 @@ def test_a_file_gets_finished_lines_only() -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_of_80_columns_shows_the_epoch_and_the_step_of_a_real_training(tmp_path: Path) -> None:
+def test_a_terminal_of_80_columns_shows_epoch_and_step_of_a_real_training_run(tmp_path: Path) -> None:
     terminal, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    arguments = ("run", "learn", "--device", "cpu", "--no-ceilings", "--param", "epochs=400", "--backend", "tensorflow")
+    arguments = ("run", "learn", "--device", "cpu", "--no-ceilings", "--param", "epochs=400", "--backend", "jax")
     variables = environment(COLUMNS=None, TERM="xterm-256color")
     process = subprocess.Popen(command(*arguments), cwd=tmp_path, env=variables, stdout=side, stderr=side)
     os.close(side)
@@ -163,12 +163,25 @@ def test_a_terminal_of_80_columns_shows_the_epoch_and_the_step_of_a_real_trainin
     os.close(terminal)
     assert process.wait(60) == 0, shown.decode()
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r", "\n").split("\n")
-    seen = [
+    matches = [
         re.fullmatch(r"epoch (\d+) of 400, step ([1-6]) of 6, elapsed \d+:\d\d(, about .* left)?", x) for x in lines
     ]
-    epochs = [int(each[1]) for each in seen if each]
+    epochs = [int(each[1]) for each in matches if each]
     assert epochs == sorted(epochs)
     assert len(set(epochs)) > 1
-    assert any(each and each[3] for each in seen), "its steps tell how long it will take"
+    assert any(each and each[3] for each in matches), "remaining time from the step rate"
     assert "point 1 of 1: learn" in lines
     assert any(line.startswith("[1/1] learn  ") for line in lines)
+
+
+def test_a_file_has_a_line_of_progress_every_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelbench.execution.progress.LINE_EVERY_S", 0.02)
+    training = ScheduledRun(Point("bilstm-har", "cpu", {}, "tensorflow"), 1)
+    progress, out = begun([training], {str(training.point): WallTime(0.01)})
+    assert progress.page is not None
+    progress.page.write(Position(2, 5, 41, 460))
+    sleep(0.2)
+    progress.stop()
+    line = out.getvalue().splitlines()[-1]
+    assert line.startswith("… bilstm-har cpu backend=tensorflow: epoch 2 of 5, step 42 of 460, elapsed ")
+    assert re.search(r"[1-9][\d.]+ times as long as expected$", line)

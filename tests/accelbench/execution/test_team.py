@@ -1,17 +1,18 @@
-"""What becomes of the messages and the figures of several ranks that measured one point together."""
+"""Tests of `Team`: records, messages and failures of several ranks that measure one point."""
 
 from __future__ import annotations
 
 import signal
 import socket
 from datetime import UTC, datetime
-from threading import Timer
+from threading import Thread, Timer
+from time import sleep
 
 import pytest
 
-from accelbench.execution.ranks import Hello, Peer, RemoteWorker
-from accelbench.execution.team import Team, Trouble, energy_of_all, failed
-from accelbench.execution.worker import Order
+from accelbench.execution.ranks import Handshake, Peer, RemoteWorker
+from accelbench.execution.team import PointFailure, Team, energy_of_all, failed
+from accelbench.execution.worker import WorkerJob
 from accelbench.profiling.ranks.channel import Channel
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric
@@ -24,17 +25,17 @@ def rank(number: int, node: int, joules: float | None) -> RankRecord:
     return RankRecord(rank=number, node=node, metrics=metrics | {"test_accuracy": Metric(0.9)})
 
 
-def test_the_energy_of_a_step_is_that_of_every_ranks_gpu() -> None:
+def test_energy_of_a_step_is_the_sum_over_all_gpus() -> None:
     ranks = [rank(0, 0, 3.0), rank(1, 0, 4.0), rank(2, 1, 5.0)]
     assert energy_of_all(ranks, "gpu") == {"energy_per_step": Metric(12.0, "J")}
 
 
-def test_the_ranks_of_a_host_read_the_same_cpus_which_count_once() -> None:
+def test_cpu_energy_counts_once_per_host() -> None:
     ranks = [rank(0, 0, 3.0), rank(1, 0, 3.1), rank(2, 1, 5.0)]
     assert energy_of_all(ranks, "cpu") == {"energy_per_step": Metric(8.0, "J")}
 
 
-def test_an_energy_that_one_rank_cannot_read_is_unknown() -> None:
+def test_energy_is_unknown_if_one_rank_lacks_it() -> None:
     assert energy_of_all([rank(0, 0, 3.0), rank(1, 1, None)], "gpu") == {"energy_per_step": None}
     assert energy_of_all([rank(0, 0, None), rank(1, 1, None)], "gpu") == {}
 
@@ -43,158 +44,188 @@ POINT = Point("own", "cpu", {})
 
 
 def record() -> Record:
-    """The record of a point that was measured."""
-    skipped = failed(POINT, Trouble(0, "no", [], status="skipped"), datetime.now(UTC), figure="time")
+    """Return the record of a measured point."""
+    skipped = failed(POINT, PointFailure(0, "no", [], status="skipped"), datetime.now(UTC), figure="time")
     return skipped.model_copy(update={"status": "measured", "reason": None})
 
 
 def team_of(size: int) -> tuple[Team, list[Channel]]:
-    """A team, and what its workers speak through."""
+    """Return a team and the channels of its workers."""
     ends = [socket.socketpair() for _ in range(size)]
-    order = Order(point=POINT, environment=environment(), max_seconds=1.0)
-    hellos = [Hello(rank=rank, size=size, version="1", host="a", environment=environment()) for rank in range(size)]
-    peers = [Peer(Channel(ours), hello) for (ours, _), hello in zip(ends, hellos, strict=True)]
-    return Team([RemoteWorker(peer, order, "") for peer in peers], [0] * size), [Channel(end) for _, end in ends]
+    job = WorkerJob(point=POINT, environment=environment(), max_seconds=1.0)
+    handshakes = [
+        Handshake(rank=rank, size=size, version="1", host="a", environment=environment()) for rank in range(size)
+    ]
+    peers = [Peer(Channel(ours), handshake) for (ours, _), handshake in zip(ends, handshakes, strict=True)]
+    return Team([RemoteWorker(peer, job, "") for peer in peers], [0] * size), [Channel(end) for _, end in ends]
 
 
-def say(worker: Channel) -> None:
-    """Send the record, and end."""
+def send_record(worker: Channel) -> None:
+    """Send the record and close the channel."""
     worker.send(record=record().model_dump(mode="json"))
     worker.close()
 
 
-def test_a_worker_that_ends_at_once_after_its_record_has_measured_the_point() -> None:
+def test_a_worker_may_end_directly_after_its_record() -> None:
     team, (worker,) = team_of(1)
-    say(worker)
-    found, trouble = team.measure(10.0)
-    assert trouble is None
+    send_record(worker)
+    found, failure = team.measure(10.0)
+    assert failure is None
     assert found is not None
     assert found.point == POINT
 
 
-def test_a_worker_that_ends_without_a_record_is_the_points_trouble() -> None:
+def test_a_worker_without_a_record_is_a_failure() -> None:
     team, (worker,) = team_of(1)
     worker.close()
     assert team.measure(10.0)[1] is not None
 
 
 @pytest.mark.parametrize(
-    ("odd", "reason"),
+    ("invalid", "field"),
     [
-        ({"record": {"schema_version": 2}}, "its record is damaged: point: Field required"),
-        ({"record": ["a list"]}, "its record is damaged: "),
+        ({"record": {"schema_version": 2}}, "point"),
+        ({"record": ["a list"]}, "invalid"),
         (
             {"record": record().model_dump(mode="json") | {"elapsed_s": float("nan")}},
-            "its record is damaged: elapsed_s",
+            "elapsed_s",
         ),
     ],
 )
-def test_an_odd_record_of_a_rank_is_the_points_trouble(odd: dict[str, object], reason: str) -> None:
+def test_an_invalid_record_of_a_rank_is_a_failure(invalid: dict[str, object], field: str) -> None:
     team, (worker,) = team_of(1)
-    worker.send(**odd)
-    found, trouble = team.measure(10.0)
+    worker.send(**invalid)
+    found, failure = team.measure(10.0)
     assert found is None
-    assert trouble is not None
-    assert trouble.reason.startswith(reason)
+    assert failure is not None
+    assert field in failure.reason
 
 
-def test_an_odd_sign_of_life_of_a_rank_tells_nothing() -> None:
+def test_invalid_heartbeats_are_ignored() -> None:
     team, (worker,) = team_of(1)
-    worker.send(beat={"steps": "many"})
-    worker.send(beat=None)
-    say(worker)
+    worker.send(heartbeat={"steps": "many"})
+    worker.send(heartbeat=None)
+    send_record(worker)
     assert team.measure(10.0)[0] is not None
 
 
 @pytest.mark.slow
 def test_a_rank_that_has_measured_may_end_before_the_others() -> None:
     team, (first, other) = team_of(2)
-    say(other)
-    late = Timer(0.3, say, (first,))
+    send_record(other)
+    late = Timer(0.3, send_record, (first,))
     late.start()
-    found, trouble = team.measure(10.0)
-    assert trouble is None
+    found, failure = team.measure(10.0)
+    assert failure is None
     assert found is not None
     assert [rank.rank for rank in found.ranks] == [0, 1]
 
 
-def test_a_rank_that_is_gone_is_blamed_and_not_the_one_that_complains_of_it() -> None:
+def test_the_lost_rank_is_reported_and_not_the_rank_that_reports_the_loss() -> None:
     team, (first, other) = team_of(2)
     complaint = {"status": "failed", "reason": "ConnectionError: rank 1 has ended"}
     first.send(record=record().model_copy(update=complaint).model_dump(mode="json"))
     Timer(0.1, other.close).start()
-    _, trouble = team.measure(10.0)
-    assert trouble is not None
-    assert trouble.reason == "rank 1 on node 0: its connection was lost"
+    _, failure = team.measure(10.0)
+    assert failure is not None
+    assert failure.rank == 1
+    assert failure.lost
+    assert "rank 1 on node 0" in failure.reason
 
 
-def tell(worker: Channel) -> None:
-    """Send the figures, before the profile."""
+def send_measured(worker: Channel) -> None:
+    """Send the measured record, before profiling."""
     worker.send(measured=record().model_dump(mode="json"))
 
 
-def end(worker: Channel, reason: str, signal: int) -> None:
-    """Say that the worker has ended without a record, which was to have a profile."""
+def send_ended(worker: Channel, reason: str, signal: int) -> None:
+    """Report that the worker ended without its final record."""
     worker.send(ended=reason, signal=signal, tail=[])
 
 
-def test_a_rank_that_dies_while_it_is_profiled_costs_the_profile_and_not_the_figures() -> None:
+def test_a_rank_that_dies_during_profiling_loses_only_the_profile() -> None:
     team, (first, other) = team_of(2)
-    tell(first), tell(other)
-    end(other, "the worker was killed by SIGABRT", signal.SIGABRT)
+    send_measured(first), send_measured(other)
+    send_ended(other, "the worker was killed by SIGABRT", signal.SIGABRT)
     complaint = {"status": "failed", "reason": "ConnectionError: rank 1 has ended"}
     first.send(record=record().model_copy(update=complaint).model_dump(mode="json"))
-    found, trouble = team.measure(10.0)
-    assert trouble is None
+    found, failure = team.measure(10.0)
+    assert failure is None
     assert found is not None
     assert found.status == "measured"
     assert found.profile is not None
-    assert found.profile.bottleneck.reason == "profiling failed: rank 1 on node 0: the worker was killed by SIGABRT"
+    assert "rank 1" in str(found.profile.bottleneck.reason)
+    assert "SIGABRT" in str(found.profile.bottleneck.reason)
     assert [rank.rank for rank in found.ranks] == [0, 1]
 
 
-def test_figures_that_only_one_rank_told_are_none() -> None:
+def test_a_measured_record_of_only_one_rank_is_not_enough() -> None:
     team, (first, other) = team_of(2)
-    tell(first)
-    end(other, "the worker was killed by SIGABRT", signal.SIGABRT)
+    send_measured(first)
+    send_ended(other, "the worker was killed by SIGABRT", signal.SIGABRT)
     Timer(0.1, first.close).start()
-    found, trouble = team.measure(10.0)
+    found, failure = team.measure(10.0)
     assert found is None
-    assert trouble is not None
+    assert failure is not None
 
 
-def test_a_job_that_is_ended_while_it_is_profiled_has_not_measured_the_point() -> None:
+def test_a_job_that_is_ended_during_profiling_has_not_measured_the_point() -> None:
     team, (worker,) = team_of(1)
-    tell(worker)
-    end(worker, "the worker was killed by SIGTERM", signal.SIGTERM)
-    found, trouble = team.measure(10.0)
+    send_measured(worker)
+    send_ended(worker, "the worker was killed by SIGTERM", signal.SIGTERM)
+    found, failure = team.measure(10.0)
     assert found is None
-    assert trouble is not None
-    assert trouble.signal == signal.SIGTERM
+    assert failure is not None
+    assert failure.signal == signal.SIGTERM
 
 
-def test_a_profile_that_takes_too_long_costs_itself() -> None:
+def test_a_profile_that_exceeds_the_time_limit_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelbench.execution.ranks.ANSWER_SECONDS", 2.0)
     team, (worker,) = team_of(1)
-    tell(worker)
-    found, trouble = team.measure(0.3)
+    send_measured(worker)
+    found, failure = team.measure(0.3)
     worker.close()
-    assert trouble is None
+    assert failure is None
     assert found is not None
     assert found.profile is not None
-    assert str(found.profile.bottleneck.reason).startswith("profiling failed: hung: no result within 0.3 s")
+    assert "within 0.3 s" in str(found.profile.bottleneck.reason)
 
 
-def test_a_rank_without_a_sign_of_life_is_lost_though_its_worker_was_never_heard(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_rank_without_heartbeats_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accelbench.execution.ranks.ANSWER_SECONDS", 0.2)
     team, (first, other) = team_of(2)
     ticking = Timer(0.1, first.send, kwargs={"alive": True})
     ticking.start()
-    _, trouble = team.measure(60.0)
-    assert trouble is not None
-    assert trouble.reason.endswith("it gave no sign of life for 0.2 s")
+    _, failure = team.measure(60.0)
+    assert failure is not None
+    assert failure.lost
+    assert "for 0.2 s" in failure.reason
     with team:
-        pass  # nobody is waited for once more
+        pass  # closing does not wait again
     for channel in (first, other):
         channel.close()
+
+
+def send_heartbeats(worker: Channel) -> None:
+    while worker.send(heartbeat={"stage": "step", "steps": 3}):
+        sleep(0.05)
+
+
+def send_stack(worker: Channel) -> None:
+    """Answer the first request for the stack."""
+    if worker.answer("tail_and_stack", 60.0):
+        worker.send(tail_and_stack=["the stack"])
+
+
+def test_a_rank_with_a_stopped_worker_is_hung_and_not_the_waiting_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelbench.execution.team.SILENCE_SECONDS", 1.0)
+    team, (first, other) = team_of(2)
+    other.send(heartbeat={"stage": "step", "steps": 3})
+    for play, worker in ((send_heartbeats, first), (send_stack, other)):
+        Thread(target=play, args=(worker,), daemon=True).start()
+    _, failure = team.measure(60.0)
+    for channel in (first, other):
+        channel.close()
+    assert failure is not None
+    assert (failure.rank, failure.lost, failure.tail) == (1, False, ["the stack"])
+    assert "no heartbeat for 1 s" in failure.reason

@@ -1,8 +1,9 @@
-"""Workers forked by one process that has imported their libraries: what holds of fresh ones holds of them."""
+"""Tests of workers forked by the template process: they behave as workers in new interpreters."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,10 +16,12 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT, environment, info, records
+from tests.fixtures.processes import has_ended, wait_for
 from tests.fixtures.stub_driver import run_with_driver, stub_driver
 
 ENOUGH, SOON = 120, 10
-"""Seconds allowed to a point: where none hangs, and where one does, long enough for the imports before."""
+"""Time limits of a point in seconds: without and with a hang; the shorter one suffices for the imports if the machine
+is idle."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("linux", "gcc")]
 
@@ -50,32 +53,32 @@ def fact(record: dict[str, Any], name: str) -> float:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run in which most goes well."""
+    """Run with some failing points."""
     folder = tmp_path_factory.mktemp("forked") / "run"
     points = ("plain:well", "again:well", "plain:crash", "plain:vanish", "plain:raise", "dies:well", "plain:well")
     measure(folder, *points)
     return folder
 
 
-def test_workers_are_forked_by_one_process_that_imported_once(run: Path) -> None:
+def test_workers_are_forked_by_one_process(run: Path) -> None:
     first, second = records(run)[:2]
     assert fact(first, "parent") == fact(second, "parent")
     assert fact(first, "process") != fact(second, "process")
     assert fact(first, "imported") == fact(second, "imported")
 
 
-def test_a_forked_worker_leads_a_group_of_its_own(run: Path) -> None:
+def test_a_forked_worker_leads_its_own_group(run: Path) -> None:
     for record in records(run)[:2]:
         assert fact(record, "group") == fact(record, "process")
 
 
 def test_the_first_worker_pays_for_the_imports(run: Path) -> None:
     first, second = records(run)[:2]
-    assert first["phases"]["import_s"] > 10 * second["phases"]["import_s"] > 0
+    assert first["phases"]["import_s"] > second["phases"]["import_s"] > 0
 
 
-def test_openblas_has_its_threads_again_in_a_forked_worker(run: Path) -> None:
-    """Its product is checked, too; the main thread and the one that reads the sensors are there without it."""
+def test_openblas_restarts_its_threads_in_a_forked_worker(run: Path) -> None:
+    """The matrix product is verified, too; the main thread and the sensor thread exist without OpenBLAS."""
     for record in records(run)[:2]:
         assert record["status"] == "measured"
         assert fact(record, "threads") >= min(2, len(os.sched_getaffinity(0)))
@@ -86,47 +89,48 @@ def test_openblas_has_its_threads_again_in_a_forked_worker(run: Path) -> None:
     [
         (2, "killed by SIGSEGV", "about to crash"),
         (3, "exit status 7", "about to vanish"),
-        (4, "ValueError: the input is odd", "break_off"),
+        (4, "ValueError", "break_off"),
         (5, "killed by SIGSEGV", "about to die"),
     ],
-    ids=["crash", "vanish", "raise", "dies as it is imported"],
+    ids=["crash", "vanish", "raise", "crash during import"],
 )
-def test_a_death_costs_one_point(run: Path, number: int, reason: str, printed: str) -> None:
+def test_a_crash_loses_one_point(run: Path, number: int, reason: str, printed: str) -> None:
     failed, last = records(run)[number], records(run)[-1]
     assert failed["status"] == "failed"
     assert reason in failed["reason"]
     assert printed in "\n".join(failed["output_tail"])
-    assert "about to crash" not in "\n".join(failed["output_tail"]) or number == 2  # what others printed is not there
+    assert "about to crash" not in "\n".join(failed["output_tail"]) or number == 2  # not the output of other workers
     assert last["status"] == "measured"
 
 
 @pytest.fixture(scope="module")
-def hung(tmp_path_factory: pytest.TempPathFactory) -> Records:
-    return measure(
-        tmp_path_factory.mktemp("hung") / "run", "plain:beget", "plain:well", "hangs:well", "plain:bequeath", limit=SOON
-    )
+def hung(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Records:
+    """Run with hanging points, with a time limit of several times the imports in the other run."""
+    limit = max(SOON, round(5 * records(run)[0]["phases"]["import_s"]))
+    points = ("plain:beget", "plain:well", "hangs:well", "plain:bequeath")
+    return measure(tmp_path_factory.mktemp("hung") / "run", *points, limit=limit)
 
 
 @pytest.mark.parametrize(("number", "where"), [(0, "hang ("), (2, "wait_for_ever (")], ids=["worker", "import"])
-def test_a_hang_is_ended_and_the_record_says_where_it_stood(hung: Records, number: int, where: str) -> None:
-    assert hung[number]["reason"] == f"hung: no result within {SOON} s"
+def test_a_hang_is_ended_and_its_stack_is_recorded(hung: Records, number: int, where: str) -> None:
+    assert re.search(r"within \d+ s", hung[number]["reason"])
     assert where in "\n".join(hung[number]["output_tail"])
     assert hung[1]["status"] == "measured"
 
 
-@pytest.mark.parametrize("number", [0, 3], ids=["that hangs", "that has died"])
-def test_what_a_worker_started_is_ended_with_it(hung: Records, number: int) -> None:
+@pytest.mark.parametrize("number", [0, 3], ids=["hung", "crashed"])
+def test_children_of_a_worker_are_ended_with_it(hung: Records, number: int) -> None:
     (line,) = [line for line in hung[number]["output_tail"] if line.startswith("begot ")]
     begotten = int(line.split()[1])
-    assert not psutil.pid_exists(begotten) or psutil.Process(begotten).status() == psutil.STATUS_ZOMBIE
+    assert has_ended(begotten)
 
 
-def test_a_death_is_named_though_a_child_of_the_dead_holds_its_channel(hung: Records) -> None:
+def test_a_crash_is_detected_although_a_child_holds_the_channel(hung: Records) -> None:
     assert "killed by SIGSEGV" in hung[3]["reason"]
 
 
 def is_begotten(process: psutil.Process) -> bool:
-    """Whether it is what `beget` starts, and has not ended."""
+    """Return whether the process is the running child of `beget`."""
     try:
         return process.cmdline() == ["sleep", "300"]
     except psutil.Error:
@@ -134,26 +138,27 @@ def is_begotten(process: psutil.Process) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("impl", "reason"),
+    ("impl", "key"),
     [
-        ("threads", "an import has started threads, and 1 of them last"),
-        ("driver", "an import has initialised CUDA's driver"),
+        ("threads", "threads"),
+        ("driver", "CUDA driver"),
     ],
 )
-def test_what_does_not_survive_a_fork_is_started_afresh(tmp_path: Path, impl: str, reason: str) -> None:
+def test_a_worker_that_cannot_be_forked_has_a_new_interpreter(tmp_path: Path, impl: str, key: str) -> None:
     points = (f"{impl}:crash", f"{impl}:well")
     crashed, well = measure(tmp_path / "run", *points, LD_LIBRARY_PATH=str(stub_driver()))
     assert "killed by SIGSEGV" in crashed["reason"]
     assert fact(well, "group") == fact(well, "process")
     log = (tmp_path / "run" / "logs" / "forked.log").read_text()
-    assert log.count(f"started afresh and not forked: {reason}") == 2
+    reasons = [line for line in log.splitlines() if "not forked" in line]
+    assert [key in reason for reason in reasons] == [True, True]
 
 
 @pytest.fixture
 def under_way(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
-    """A run in whose worker `sleep` is running, and all below it: template, worker, reader of its sensors."""
+    """Yield a run while its worker runs `sleep`, and its processes: template, worker and sensor reader."""
     process = start(tmp_path / "run", "plain:well", "plain:beget")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + ENOUGH
     below: list[psutil.Process] = []
     while not any(is_begotten(each) for each in below):
         assert process.poll() is None
@@ -165,11 +170,6 @@ def under_way(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[psut
     process.communicate()
     for each in filter(is_begotten, below):
         each.kill()
-
-
-def gone(processes: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(processes, timeout=20)
-    return not [each for each in alive if each.status() != psutil.STATUS_ZOMBIE]
 
 
 def kill(process: subprocess.Popen[str], below: list[psutil.Process]) -> None:
@@ -189,7 +189,7 @@ def terminate_all(process: subprocess.Popen[str], below: list[psutil.Process]) -
 
 
 @pytest.mark.parametrize("end", [kill, terminate, terminate_all])
-def test_however_the_runner_ends_nothing_is_left_and_no_point_is_blamed(
+def test_no_process_is_left_after_the_runner_ends(
     under_way: tuple[subprocess.Popen[str], list[psutil.Process]],
     tmp_path: Path,
     end: Callable[[subprocess.Popen[str], list[psutil.Process]], None],
@@ -197,24 +197,24 @@ def test_however_the_runner_ends_nothing_is_left_and_no_point_is_blamed(
     process, below = under_way
     assert len(below) == 3
     end(process, below)
-    process.communicate(timeout=60)
-    assert gone(below)
+    process.communicate(timeout=200)
+    wait_for(lambda: all(map(has_ended, below)))
     assert [record["status"] for record in records(tmp_path / "run")] == ["measured"]
     assert info(tmp_path / "run")["status"] == ("running" if end is kill else "interrupted")
 
 
-def test_a_worker_that_alone_is_ended_costs_its_point(
+def test_a_signal_to_the_worker_alone_fails_its_point(
     under_way: tuple[subprocess.Popen[str], list[psutil.Process]], tmp_path: Path
 ) -> None:
     process, (template, worker, sensors) = under_way
     assert (worker.ppid(), sensors.ppid()) == (template.pid, worker.pid)
     worker.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=200)
     assert process.returncode == 0
     assert "killed by SIGTERM" in records(tmp_path / "run")[1]["reason"]
 
 
-def test_who_suspects_a_fork_can_have_every_worker_started_afresh(tmp_path: Path) -> None:
+def test_the_variable_disables_forks(tmp_path: Path) -> None:
     first, second = measure(tmp_path / "run", "plain:well", "plain:well", ACCELBENCH_NO_FORK="1")
     assert fact(first, "imported") != fact(second, "imported")
 
@@ -241,5 +241,5 @@ for module in [*LIBRARIES, *sorted(modules)]:
 """
 
 
-def test_whatever_gpu_kernels_import_survives_a_fork() -> None:
+def test_all_imports_of_gpu_kernels_survive_a_fork() -> None:
     run_with_driver(IMPORT_ALL)

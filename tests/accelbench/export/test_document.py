@@ -1,4 +1,4 @@
-"""What a document holds comes back from each format as it was, whatever words and numbers are in it."""
+"""Result documents in each format, with arbitrary text and numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ documents = st.builds(ResultDocument, command=st.just("run"), facts=st.dictionar
 
 
 @given(documents)
-def test_json_has_every_row_and_no_word_that_json_lacks(document: ResultDocument) -> None:
+def test_json_has_every_row_and_only_valid_numbers(document: ResultDocument) -> None:
     found = json.loads(document.write("json"), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert [row["outcome"] for row in found["rows"]] == [row.outcome for row in document.rows]
     for row, written in zip(document.rows, found["rows"], strict=True):
@@ -41,7 +41,7 @@ def test_json_has_every_row_and_no_word_that_json_lacks(document: ResultDocument
 
 
 @given(documents)
-def test_every_line_of_a_markdown_table_has_as_many_cells(document: ResultDocument) -> None:
+def test_all_lines_of_a_markdown_table_have_the_same_number_of_cells(document: ResultDocument) -> None:
     lines = document.write("markdown").split("\n")
     table = lines[lines.index("") + 1 :] if "" in lines else lines
     cells = {len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in table}
@@ -50,7 +50,7 @@ def test_every_line_of_a_markdown_table_has_as_many_cells(document: ResultDocume
 
 
 @given(documents)
-def test_junit_is_xml_whose_counts_are_those_of_its_cases(document: ResultDocument) -> None:
+def test_junit_is_xml_with_matching_counts(document: ResultDocument) -> None:
     (suite,) = ElementTree.fromstring(document.write("junit"))
     cases = suite.findall("testcase")
     assert suite.attrib["tests"] == str(len(cases)) == str(len(document.rows))
@@ -65,7 +65,7 @@ def test_junit_is_xml_whose_counts_are_those_of_its_cases(document: ResultDocume
         }[row.outcome]
 
 
-def test_a_table_in_markdown_reads_as_its_rows() -> None:
+def test_a_markdown_table_has_facts_columns_and_rows() -> None:
     row = DocumentRow(
         "matmul n=1024", {"rate": 1234567.0, "unit": "FLOP/s", "flags": ["noisy", "drifts"], "bound": None}
     )
@@ -81,7 +81,7 @@ def test_a_table_in_markdown_reads_as_its_rows() -> None:
     )
 
 
-def test_the_terminals_table_has_a_line_for_each_value_and_hides_no_text_at_any_width() -> None:
+def test_the_terminal_table_shows_all_text_at_any_width() -> None:
     rows = [
         DocumentRow(
             "matmul n=1024", {"a": 1.25, "verdict": "slower", "notes": ["first note", "second note"], "cost": "high"}
@@ -90,7 +90,7 @@ def test_the_terminals_table_has_a_line_for_each_value_and_hides_no_text_at_any_
         DocumentRow("left out", {}),
     ]
     columns = (
-        Column("point", ("{name}",), below=("as it is: {cost}",)),
+        Column("point", ("{name}",), below=("costs: {cost}",)),
         Column("speed", ("× {a:.2f}",), right=True, whole=True),
         Column("verdict", ("{verdict}",), whole=True),
         Column("notes", ("{notes}",)),
@@ -103,4 +103,4 @@ def test_the_terminals_table_has_a_line_for_each_value_and_hides_no_text_at_any_
         words = console.file.getvalue().split()
         assert {"matmul", "n=1024", "high", "1.25", "slower", "second", "stream", UNKNOWN} <= set(words)
         assert "left" not in words
-        assert words.count("as") == 1
+        assert words.count("costs:") == 1

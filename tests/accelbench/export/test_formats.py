@@ -1,4 +1,4 @@
-"""`--format` of the commands that show stored runs: what is for programs alone is on standard output."""
+"""`--format` of the commands that show stored runs: standard output contains only the document."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ def run(tmp_path: Path) -> str:
     return str(tmp_path / "run")
 
 
-def test_a_report_in_json_has_each_figure_with_what_is_known_of_it(capsys: Captured, run: str) -> None:
+def test_a_report_in_json_has_each_result_with_its_flags(capsys: Captured, run: str) -> None:
     assert main(["report", run, "--format", "json"]) == 0
-    told = capsys.readouterr()
-    assert "report.html" in told.err
-    found = json.loads(told.out)
+    captured = capsys.readouterr()
+    assert "report.html" in captured.err
+    found = json.loads(captured.out)
     measured_row, failed_row = found["rows"]
     assert found["command"] == "report"
-    assert found["believe"].startswith("Not all: 1 point failed")
+    assert "1 point failed" in found["believe"]
     assert measured_row["low"] < measured_row["rate"] < measured_row["high"]
     assert (measured_row["disturbed"], "noisy" in measured_row["flags"]) == (True, True)
     assert failed_row["outcome"] == "failed"
-    assert failed_row["reason"].startswith("the worker was killed")
-    assert "\x1b" not in told.out
+    assert "killed" in failed_row["reason"]
+    assert "\x1b" not in captured.out
     assert measured_row["normal"] is None
 
 
-def test_what_others_measured_is_in_the_document(capsys: Captured, tmp_path: Path) -> None:
+def test_the_comparison_with_references_is_in_the_document(capsys: Captured, tmp_path: Path) -> None:
     make_run(tmp_path / "gpu", gpu_records())
     assert main(["report", str(tmp_path / "gpu"), "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     (product,) = (row for row in rows if row["name"] == "matmul gpu impl=vendor dtype=bfloat16 n=8192")
-    assert "others measured" in product["normal"] or "1 other measured" in product["normal"]
+    assert "TFLOP/s" in product["normal"]
 
 
 def test_the_report_of_several_runs_is_one_document(capsys: Captured, run: str, tmp_path: Path) -> None:
@@ -69,21 +69,21 @@ def test_the_report_of_several_runs_is_one_document(capsys: Captured, run: str, 
     assert [each["run"] for each in found["runs"]] == list(dict.fromkeys(row["run"] for row in found["rows"]))
 
 
-def test_quiet_writes_no_table_of_any_format(capsys: Captured, run: str) -> None:
+def test_quiet_prints_only_the_path_in_any_format(capsys: Captured, run: str) -> None:
     assert main(["report", run, "--quiet", "--format", "json"]) == 0
     assert capsys.readouterr().out == f"report {run}/report.html\n"
 
 
-def test_a_regression_is_a_failed_case_of_junit(capsys: Captured, runs: Runs) -> None:
+def test_a_regression_is_a_junit_failure(capsys: Captured, runs: Runs) -> None:
     a = [runs.stored([steady(median), measured([1.0] * 30, "stream")]) for median in (1.0, 1.004, 0.996)]
     b = [runs.stored([steady(median), failed("out of memory", "stream")]) for median in (1.3, 1.304, 1.296)]
     words = [*(str(store.path) for store in a), "--", *(str(store.path) for store in b)]
     assert main(["compare", *words, "--fail-on", "slower:5%", "--format", "junit"]) == 3
     (suite,) = ElementTree.fromstring(capsys.readouterr().out)
-    told = [element.attrib["message"] for element in suite.findall("testcase/failure")]
+    messages = [element.attrib["message"] for element in suite.findall("testcase/failure")]
     assert (suite.attrib["tests"], suite.attrib["failures"]) == ("2", "2")
-    assert "slower" in told[0]
-    assert "failed in B: out of memory" in told[1]
+    assert "slower" in messages[0]
+    assert "out of memory" in messages[1]
 
 
 def test_a_comparison_in_json_has_the_ratio_and_its_interval(capsys: Captured, runs: Runs) -> None:
@@ -109,19 +109,19 @@ def test_a_history_in_json_has_a_row_for_each_point(capsys: Captured, runs: Runs
 
 def test_claims_in_markdown_have_a_line_each(capsys: Captured, run: str) -> None:
     assert main(["reproduce", "carneiro2018", run, "--format", "markdown"]) == 0
-    told = capsys.readouterr()
-    assert "page runs/reproduce-carneiro2018.html" in told.err
-    lines = [line for line in told.out.splitlines() if line.startswith("| C")]
+    captured = capsys.readouterr()
+    assert "page runs/reproduce-carneiro2018.html" in captured.err
+    lines = [line for line in captured.out.splitlines() if line.startswith("| C")]
     assert len(lines) == 6
     assert all("| skipped |" in line for line in lines)
 
 
-def test_claims_are_for_programs_only_where_runs_are_given(capsys: Captured) -> None:
+def test_claims_in_json_require_runs(capsys: Captured) -> None:
     assert main(["reproduce", "kimm2021", "--format", "json"]) == 2
-    assert "--format json is for judging runs that are there" in capsys.readouterr().err
+    assert "--format json" in capsys.readouterr().err
 
 
-def test_what_doctor_misses_has_failed() -> None:
+def test_a_missing_check_of_doctor_is_failed() -> None:
     document = document_of_checks(
         environment(),
         [Check("py-spy", "missing", "not installed", "install it"), Check("governor", "ok", "performance")],
@@ -132,7 +132,7 @@ def test_what_doctor_misses_has_failed() -> None:
     assert json.loads(document.write("json"))["rows"][0]["advice"] == "install it"
 
 
-def test_a_dry_run_for_programs_names_every_point(capsys: Captured) -> None:
+def test_a_dry_run_in_json_has_every_point(capsys: Captured) -> None:
     words = ["run", "stream", "--device", "cpu", "--no-ceilings", "--rounds", "2", "--dry-run", "--format", "json"]
     assert main(words) == 0
     found = json.loads(capsys.readouterr().out)
@@ -141,25 +141,25 @@ def test_a_dry_run_for_programs_names_every_point(capsys: Captured) -> None:
     assert all((row["rounds"], row["outcome"]) == (2, "skipped") for row in found["rows"])
 
 
-def test_a_dry_run_names_the_trainings_that_would_be_skipped_and_leaves_out_their_time(
+def test_a_dry_run_lists_skipped_training_workloads_without_their_time(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["run", "norm", "cnn-mnist", "--backend", "torch", "--device", "cpu", "--no-ceilings", "--dry-run"]
     monkeypatch.setattr("accelbench.execution.plan.is_installed", lambda name: name == "torch")
     assert main(words) == 0
-    assert "1 training " in capsys.readouterr().out
+    assert "1 new training" in capsys.readouterr().out
     monkeypatch.setattr("accelbench.execution.plan.is_installed", lambda name: False)
     assert main(words) == 0
     *points, reason, total = capsys.readouterr().out.splitlines()
     assert [point.split()[0] for point in points if point.endswith("skipped")] == ["cnn-mnist"]
-    assert reason.endswith("PyTorch is not installed: pip install 'accelbench[torch]'")
-    assert "1 of them skipped" in total
+    assert "accelbench[torch]" in reason
+    assert "skipped" in total
     assert "training" not in total
     assert main([*words, "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert ["accelbench[torch]" in row["reason"] for row in rows] == [row["name"][0] == "c" for row in rows]
 
 
-def test_a_format_that_is_none_is_told_with_what_was_meant(capsys: Captured, run: str) -> None:
+def test_an_unknown_format_is_reported_with_a_suggestion(capsys: Captured, run: str) -> None:
     assert main(["report", run, "--format", "jsn"]) == 2
-    assert "did you mean 'json'?" in capsys.readouterr().err
+    assert "'json'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""How figures read: digits, units, intervals, shares."""
+"""Tests of number formats: digits, units, intervals, shares."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.output.format import digits, headline, metric, percent, quality_text, read, read_figure, told_metrics
+from accelbench.output.format import digits, headline, metric, metric_texts, percent, quality_text, read, read_result
 from accelbench.profiling.records.quality import Data, Metric, Quality, WorstQuality
 from accelbench.profiling.records.record import Record
 from tests.fixtures.report_records import record, timing, training, unmeasured
 
 
 @given(st.floats(1e-12, 1e24), st.sampled_from(["FLOP/s", "B/s", "images/s", "s"]))
-def test_a_figure_keeps_three_digits_of_its_value(value: float, unit: str) -> None:
+def test_a_result_keeps_three_digits(value: float, unit: str) -> None:
     reading = read(value, unit)
     prefix = reading.unit.removesuffix(unit).strip()
     factor = {"E": 1e18, "P": 1e15, "T": 1e12, "G": 1e9, "M": 1e6, "k": 1e3, "": 1.0, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
@@ -23,7 +23,7 @@ def test_a_figure_keeps_three_digits_of_its_value(value: float, unit: str) -> No
 
 
 @given(st.floats(-1e20, 1e20), st.integers(1, 6))
-def test_digits_round_to_that_many(value: float, significant: int) -> None:
+def test_digits_are_rounded(value: float, significant: int) -> None:
     assert float(digits(value, significant).replace(",", "")) == pytest.approx(value, rel=10.0 ** (1 - significant))
 
 
@@ -41,11 +41,11 @@ def test_digits_round_to_that_many(value: float, significant: int) -> None:
         ((float("nan"), "s"), "nan s"),
     ],
 )
-def test_figures_read_as_people_write_them(arguments: tuple[Any, ...], text: str) -> None:
+def test_formatted_results(arguments: tuple[Any, ...], text: str) -> None:
     assert str(read(*arguments)) == text
 
 
-def test_small_shares_keep_a_digit() -> None:
+def test_small_percentages_keep_a_digit() -> None:
     assert [percent(x) for x in (0.0, 4e-9, 0.0004, 0.032, 0.92, 1.04)] == [
         "0.0 %",
         "<0.001 %",
@@ -56,18 +56,18 @@ def test_small_shares_keep_a_digit() -> None:
     ]
 
 
-def test_a_count_is_exact_and_a_quality_has_four_digits() -> None:
+def test_counts_are_exact_and_qualities_have_four_digits() -> None:
     found = [metric(Metric(*of)) for of in ((1_199_882.0,), (0.97312,), (1.0,), (0.0021, "s"), (4.1, "%"))]
     assert found == ["1,199,882", "0.9731", "1", "2.10 ms", "4.10 %"]
 
 
-def test_the_headline_of_an_unmeasured_point_is_its_reason() -> None:
+def test_the_headline_of_an_unmeasured_point_is_its_status_and_reason() -> None:
     assert headline(unmeasured("x", "failed", "it crashed")) == "failed: it crashed"
     assert headline(record("launch", timing=timing(2e-6, spread=0.0))) == "2.000 µs ±0.0 %"
 
 
-def judged(**metrics: float) -> tuple[Record, Quality]:
-    """A training with these metrics, and its quality."""
+def with_metrics(**metrics: float) -> tuple[Record, Quality]:
+    """Return a training record with these metrics, and its quality."""
     worst = (
         WorstQuality("accuracy_worst_subject", "5 held-out subjects"),
         WorstQuality("accuracy_worst", "3 trainings"),
@@ -77,31 +77,31 @@ def judged(**metrics: float) -> tuple[Record, Quality]:
         "cpu",
         "float32",
         0.01,
-        data=Data("drawn", train=10, held_out=500, trainings=3),
+        data=Data("synthetic", train=10, held_out=500, trainings=3),
         metrics={name: Metric(value) for name, value in metrics.items()},
         qualities=[quality],
     )
     return found, quality
 
 
-def test_a_share_of_examples_stands_with_its_interval_and_its_worst() -> None:
-    assert quality_text(*judged(accuracy=0.9731)) == "0.9731 (0.955–0.984 by 500 examples)"
-    everything = judged(accuracy=0.9731, accuracy_std=0.0042, accuracy_worst=0.968, accuracy_worst_subject=0.74)
+def test_a_quality_is_formatted_with_interval_deviation_and_worst() -> None:
+    assert quality_text(*with_metrics(accuracy=0.9731)) == "0.9731 (0.955–0.984 by 500 examples)"
+    everything = with_metrics(accuracy=0.9731, accuracy_std=0.0042, accuracy_worst=0.968, accuracy_worst_subject=0.74)
     assert quality_text(*everything) == (
         "0.9731 (0.955–0.984 by 500 examples), ±0.0042 over 3 trainings, worst of 5 held-out subjects 0.74, "
         "worst of 3 trainings 0.968"
     )
 
 
-def test_what_says_how_far_a_quality_holds_is_told_once() -> None:
-    found, _ = judged(accuracy=0.9731, accuracy_std=0.004, accuracy_worst=0.968, sum_error=1e-7)
-    assert list(told_metrics(found)) == ["accuracy", "sum_error"]
+def test_metrics_of_a_quality_s_uncertainty_are_not_repeated() -> None:
+    found, _ = with_metrics(accuracy=0.9731, accuracy_std=0.004, accuracy_worst=0.968, sum_error=1e-7)
+    assert list(metric_texts(found)) == ["accuracy", "sum_error"]
 
 
-def test_a_training_reads_as_its_items_over_all_steady_time() -> None:
+def test_the_rate_of_a_training_workload_is_over_all_steady_steps() -> None:
     steady = training("cpu", "float32", 0.01)
     assert steady.timing is not None
     assert steady.timing.steady is not None
-    reading = read_figure(steady)
+    reading = read_result(steady)
     assert reading is not None
     assert reading.value == digits(128 * steady.timing.steady.steps / steady.timing.steady.seconds, 3)

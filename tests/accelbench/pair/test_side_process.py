@@ -1,4 +1,4 @@
-"""A side of a pair that does not keep to the protocol ends the pair with a reason, and never hangs it."""
+"""Protocol violations of a side's process: each raises an error without hanging."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from accelbench.pair.side import PairSide
 from accelbench.pair.side_process import SideProcess
 from accelbench.profiling.records.quality import Verification
 from tests.fixtures.compare_runs import measured
+from tests.fixtures.report_runs import environment
 
 REQUEST = SideRequest(benchmarks=["matmul"], device="cpu", backend=None, choices=[], settings=Settings())
 RECORD = measured([1e-3], verification=Verification(passed=True, method="NumPy"))
 POINT = RECORD.point
-PLAN = json.dumps({"plan": SidePlan(device="cpu", points=[POINT]).model_dump(mode="json")})
+PLANNED = SidePlan(device="cpu", points=[POINT], environment=environment()).model_dump(mode="json")
+PLAN = json.dumps({"plan": PLANNED})
 SILENT_S = 1.0
 
 Start = Callable[[str, str], SideProcess]
@@ -30,7 +32,7 @@ Start = Callable[[str, str], SideProcess]
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
-    """Start a side that answers with these two expressions of Python; it sleeps where one is empty."""
+    """Start a side that answers with the values of two Python expressions; an empty one sleeps."""
 
     def run(plan: str, measurement: str) -> SideProcess:
         answers = [
@@ -42,25 +44,40 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
         return SideProcess(PairSide("A", "."), "cpu")
 
     monkeypatch.setattr(side_process, "EXIT_SECONDS", SILENT_S)
-    monkeypatch.setattr(side_process, "PLAN_SECONDS", SILENT_S)
     return run
 
 
 INVALID = {
-    "no JSON": b"hello\n",
+    "no JSON": b"text\n",
     "an array": b"[1]\n",
     "null": b"null\n",
     "a number": b"7\n",
     "not UTF-8": b"\xff\xfe\n",
     "another key": b'{"other": 1}\n',
-    "half a line": b'{"plan": ',
+    "partial line": b'{"plan": ',
     "nested": b"[" * 100_000 + b"\n",
     "nothing": b"",
 }
 
 
-@pytest.mark.parametrize("answer", INVALID.values(), ids=INVALID.keys())
-def test_an_invalid_plan_is_the_users_error(start: Start, answer: bytes) -> None:
+def planned(**fields: object) -> bytes:
+    return json.dumps({"plan": PLANNED | fields}).encode() + b"\n"
+
+
+PLANS = {
+    **INVALID,
+    "no points": planned(points=[]),
+    "no machine": planned(environment=None),
+    "an unknown device": planned(device="../x", points=[PLANNED["points"][0] | {"device": "../x"}]),
+    "a point of another device": planned(points=[PLANNED["points"][0] | {"device": "gpu"}]),
+    "a number that is not stored": planned(points=[PLANNED["points"][0] | {"seed": 10**30}]),
+    "half a character": planned(points=[PLANNED["points"][0] | {"benchmark": "\ud800"}]),
+}
+
+
+@pytest.mark.parametrize("answer", PLANS.values(), ids=PLANS.keys())
+def test_an_invalid_plan_raises_user_error(start: Start, monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    monkeypatch.setattr(side_process, "PLAN_SECONDS", SILENT_S)
     side = start(repr(answer), "")
     with pytest.raises(UserError):
         side.plan(REQUEST)
@@ -68,7 +85,7 @@ def test_an_invalid_plan_is_the_users_error(start: Start, answer: bytes) -> None
 
 
 def changed(**fields: object) -> bytes:
-    """Return the answer with a record whose fields are changed."""
+    """Return the answer with changed fields of the record."""
     return json.dumps({"record": RECORD.model_dump(mode="json") | fields}).encode() + b"\n"
 
 
@@ -78,13 +95,14 @@ RECORDS = {
     "not verified": changed(verification=None),
     "a wrong answer as measured": changed(verification={"passed": False, "method": "x"}),
     "NaN": changed(elapsed_s=float("nan")),
+    "half a character": changed(reason="\ud800"),
     "negative": changed(work={"flops": -5.0}),
     "an unknown field": changed(surprise=1),
 }
 
 
 @pytest.mark.parametrize("answer", RECORDS.values(), ids=RECORDS.keys())
-def test_an_invalid_record_breaks_the_pairing(start: Start, answer: bytes) -> None:
+def test_an_invalid_record_raises_run_broken(start: Start, answer: bytes) -> None:
     side = start(f"{PLAN.encode()!r} + b'\\n'", repr(answer))
     assert side.plan(REQUEST).points == [POINT]
     with pytest.raises(RunBroken):

@@ -1,4 +1,4 @@
-"""How many times faster than the first run others are, by the geometric mean over the points that both measured."""
+"""Geometric means of speeds relative to the first run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def joined(path: Path, *runs: list[Record]) -> Joined:
     return read_runs([make_run(path / f"{n}", run, run_id=f"r{n}", device="cpu") for n, run in enumerate(runs)])
 
 
-def test_the_mean_is_geometric_and_the_same_whichever_run_is_the_first(tmp_path: Path) -> None:
+def test_the_mean_is_geometric_and_inverts_with_the_baseline(tmp_path: Path) -> None:
     slow = [product(1024, 8e-3), product(2048, 1e-3), queens(1e-3)]
     fast = [product(1024, 1e-3), product(2048, 2e-3), queens(5e-4)]
     there = same_points(joined(tmp_path / "there", slow, fast))
@@ -48,7 +48,7 @@ def test_the_mean_is_geometric_and_the_same_whichever_run_is_the_first(tmp_path:
     assert there.base == joined(tmp_path / "named", slow, fast).labels[0]
 
 
-def test_disturbed_points_and_those_of_one_run_are_in_no_mean(tmp_path: Path) -> None:
+def test_noisy_points_and_points_of_a_single_run_are_excluded(tmp_path: Path) -> None:
     noisy = product(1024, 4e-3, noise=["other work took 90 % of a CPU"])
     found = same_points(
         joined(
@@ -61,16 +61,16 @@ def test_disturbed_points_and_those_of_one_run_are_in_no_mean(tmp_path: Path) ->
     assert (mean.of, mean.points, mean.value) == ("matmul", 1, pytest.approx(2.0, rel=1e-3))
 
 
-def test_three_runs_are_each_set_beside_the_first_in_page_and_terminal(tmp_path: Path) -> None:
+def test_three_runs_are_compared_with_the_first_in_page_and_terminal(tmp_path: Path) -> None:
     trained = training("cpu", "float32", 0.1)
     runs = joined(tmp_path, *([product(1024, seconds), trained] for seconds in (4e-3, 2e-3, 1e-3)))
     found = same_points(runs)
     products = [mean.value for mean in found.means if mean.of == "matmul"]
     assert products == pytest.approx([2.0, 4.0], rel=1e-3)
-    assert not [mean for mean in found.means if mean.of in ("kernels", "trainings")]  # they are of one benchmark each
+    assert not [mean for mean in found.means if mean.of in ("kernels", "trainings")]  # they have one benchmark each
     out = io.StringIO()
     print_runs(runs, PlainConsole(file=out, width=120))
-    for told in (" ".join(out.getvalue().split()), Tags(render_joined(runs)).text):
-        assert f"{runs.labels[0]}" in told
-        assert "× 2.00" in told
-        assert "× 4.00" in told
+    for shown in (" ".join(out.getvalue().split()), Tags(render_joined(runs)).text):
+        assert f"{runs.labels[0]}" in shown
+        assert "× 2.00" in shown
+        assert "× 4.00" in shown

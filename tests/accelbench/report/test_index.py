@@ -1,4 +1,4 @@
-"""All stored runs in a list: found by words, with their light, deleted on request, and as a page."""
+"""List of stored runs: search, outcome, deletion, and the page."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_all_runs_are_listed_with_name_note_and_outcome(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
     assert main(["runs"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(capsys.readouterr().out.split())
     for word in (
         "before the driver",
         "#node7",
         "after the driver",
-        "of them disturbed",
+        "of them noisy",
         "1 failed",
         "page runs/index.html",
     ):
-        assert word in told
+        assert word in shown
     page = (runs / "index.html").read_text(encoding="utf-8")
     lights = [given["class"] for tag, given in Tags(page).tags if tag == "span" and "light" in str(given.get("class"))]
     assert sorted(map(str, lights)) == ["light bad", "light disturbed", "light good"]
@@ -51,15 +51,15 @@ def test_all_runs_are_listed_with_name_note_and_outcome(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("words", "found"), [(["node7"], ["first"]), (["quick", "driver"], ["second"]), (["H200"], None)]
 )
-def test_words_find_runs_by_all_that_is_known_of_them(
+def test_runs_are_found_by_label_suite_and_machine(
     capsys: pytest.CaptureFixture[str], runs: Path, words: list[str], found: list[str] | None
 ) -> None:
     assert main(["runs", *words]) == 0
-    told = capsys.readouterr().out
-    shown = [name for name in ("first", "second", "third") if name in told.split()]
-    assert shown == (found or ["first", "second", "third"])
+    shown = capsys.readouterr().out
+    found_names = [name for name in ("first", "second", "third") if name in shown.split()]
+    assert found_names == (found or ["first", "second", "third"])
     links = Tags((runs / "index.html").read_text(encoding="utf-8")).tags
-    assert sum(tag == "a" for tag, _ in links) == 3, "the page has all runs, whichever were asked for"
+    assert sum(tag == "a" for tag, _ in links) == 3, "the page has all runs"
 
 
 def test_runs_are_deleted_on_request_only(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
@@ -72,21 +72,21 @@ def test_runs_are_deleted_on_request_only(capsys: pytest.CaptureFixture[str], ru
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_nothing_of_the_list_is_cut_off(
+def test_the_list_is_not_truncated(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, runs: Path, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     long = "20260314-092653-wang2019-frameworks-small-a1b2"
     make_run(runs / long, [record("nqueens", noise=["busy"])], run_id=long, label=Label(note="after all the others"))
     assert main(["runs", "wang2019"]) == 0
-    words = "1 of 1 points measured and verified, all of them disturbed, in 5:12 min after all the others"
+    words = "1 of 1 points measured and verified, all of them noisy, in 5:12 min after all the others"
     assert set(words.split()) <= set(capsys.readouterr().out.split())
 
 
-def test_words_that_no_run_has_are_wrong_use_and_a_damaged_run_is_named(
+def test_unknown_words_exit_with_2_and_a_corrupt_run_is_reported(
     capsys: pytest.CaptureFixture[str], runs: Path
 ) -> None:
     assert main(["runs", "nothing"]) == 2
     (runs / "second" / "run.json").write_text("{")
     assert main(["runs"]) == 0
-    assert "left out: " in capsys.readouterr().err
+    assert "second" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Several runs together: what each is called, what differs between them, and that no figure leaves its own run."""
+"""Joint reports of several runs: labels, differences, studies and rooflines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.errors import DataDamaged, UserError, damage_met
+from accelbench.errors import DataDamaged, UserError, collect_damage
 from accelbench.execution.store import RunInfo, Settings
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.quality import Data
@@ -24,7 +24,7 @@ from tests.fixtures.report_runs import environment, make_run
 
 
 def run(device: str = "cpu", records: list[Record] | None = None, run_id: str = "one", **changes: Any) -> Run:
-    """A run that lies nowhere."""
+    """Return a run without a store."""
     found = records or []
     fields: dict[str, Any] = {
         "run_id": run_id,
@@ -56,11 +56,11 @@ def labels(*runs: Run) -> tuple[str, ...]:
     return Joined(runs).labels
 
 
-def test_devices_are_told_apart_by_their_names_alone() -> None:
+def test_runs_of_different_devices_are_labelled_by_device() -> None:
     assert labels(run("cpu", environment=in_container("docker")), run("gpu")) == ("cpu", "gpu")
 
 
-def test_runs_of_one_device_are_called_after_what_tells_them_apart() -> None:
+def test_runs_of_one_device_are_labelled_by_their_differences() -> None:
     here, there = environment(), other_host()
     assert labels(run(), run("gpu"), run(environment=there)) == ("cpu of host 1", "gpu", "cpu of host 2")
     image = f"sha256:{'0123456789abcdef' * 4}"
@@ -78,16 +78,16 @@ def test_runs_of_one_device_are_called_after_what_tells_them_apart() -> None:
     assert labels(*backends) == ("cpu jax", "cpu torch")
 
 
-def test_only_what_needs_telling_apart_is_told() -> None:
+def test_labels_contain_only_what_is_needed() -> None:
     runs = [run(), run(settings=Settings(seed=2)), run(environment=other_host(), settings=Settings(seed=3))]
     assert labels(*runs) == ("cpu of host 1 seed 1", "cpu of host 1 seed 2", "cpu of host 2")
 
 
-def test_runs_that_nothing_tells_apart_are_called_by_their_ids() -> None:
+def test_equal_runs_are_labelled_by_id() -> None:
     assert labels(run(run_id="a"), run(run_id="b"), run("gpu")) == ("cpu a", "cpu b", "gpu")
 
 
-def test_machines_with_other_cards_are_no_one_host_though_a_container_without_cards_may_be_on_either() -> None:
+def test_different_gpus_are_different_hosts_but_a_container_without_gpus_may_be_on_either() -> None:
     here = environment()
     other = here.model_copy(update={"gpus": [here.gpus[0].model_copy(update={"uuid_hash": "another card"})]})
     blind = here.model_copy(update={"gpus": []})
@@ -107,7 +107,7 @@ def test_machines_with_other_cards_are_no_one_host_though_a_container_without_ca
         max_size=10,
     )
 )
-def test_every_label_is_that_of_one_run_and_begins_with_its_device(
+def test_labels_are_unique_and_begin_with_the_device(
     choices: list[tuple[str, Environment, str | None, int]],
 ) -> None:
     runs = [
@@ -119,33 +119,33 @@ def test_every_label_is_that_of_one_run_and_begins_with_its_device(
     assert all(label.split()[0] == run.info.device for label, run in zip(found, runs, strict=True))
 
 
-def test_a_difference_is_said_once_with_the_runs_that_have_it() -> None:
+def test_a_difference_is_listed_once_with_its_runs() -> None:
     others = [run(run_id=name, environment=other_host(), settings=Settings(seed=2)) for name in ("b", "c")]
     alike = run(run_id="d", suite="quick")
-    found = {apart.fact: apart for apart in Joined((run(run_id="a"), *others, alike)).apart}
+    found = {one.fact: one for one in Joined((run(run_id="a"), *others, alike)).differences}
     assert set(found) == {"seed", "cpu.model"}
     assert (found["seed"].first, found["seed"].other) == ("1", "2")
     assert (found["cpu.model"].first, found["cpu.model"].other) == ("AMD EPYC 9454 48-Core Processor", "Xeon")
     assert found["cpu.model"].labels == found["seed"].labels == ("cpu b", "cpu c")
 
 
-def test_cards_differ_between_runs_on_gpus_and_matter_to_no_other() -> None:
+def test_gpus_are_compared_only_between_runs_on_gpus() -> None:
     here = environment()
     newer = here.model_copy(update={"gpus": [here.gpus[0].model_copy(update={"name": "NVIDIA B200"})]})
-    facts = [apart.fact for apart in Joined((run("gpu"), run("gpu", environment=newer))).apart]
+    facts = [one.fact for one in Joined((run("gpu"), run("gpu", environment=newer))).differences]
     assert facts == ["gpus"]
-    assert Joined((run("cpu", environment=in_container(None)), run("gpu"))).apart == []
+    assert Joined((run("cpu", environment=in_container(None)), run("gpu"))).differences == []
 
 
-def test_other_precisions_of_trainings_are_said() -> None:
+def test_different_precisions_of_training_workloads_are_a_difference() -> None:
     runs = [run(records=[training("cpu", precision, 0.1)]) for precision in ("float32", "mixed_bfloat16")]
-    (apart,) = Joined(tuple(runs)).apart
-    assert (apart.fact, apart.first, apart.other) == ("arithmetic of trainings", "float32", "bfloat16")
-    assert Joined((runs[0], run(records=[record("stream")]))).apart == []
+    (difference,) = Joined(tuple(runs)).differences
+    assert (difference.first, difference.other) == ("float32", "bfloat16")
+    assert Joined((runs[0], run(records=[record("stream")]))).differences == []
 
 
 def halves() -> list[Run]:
-    """Kimm et al. 2021 by two runs, of a CPU and of a GPU."""
+    """Return Kimm et al. 2021 as two runs, on a CPU and on a GPU."""
     records = study_records()
     return [
         run(device, [found for found in records if found.point.device == device], run_id=device)
@@ -158,13 +158,13 @@ def test_a_study_of_several_runs_has_the_lines_of_each() -> None:
     assert study.places == ("cpu", "gpu")
     together = Joined((run("gpu", study_records()),)).studies
     assert [sweep.axis for sweep in study.sweeps] == [sweep.axis for sweep in together[0].sweeps]
-    for several, alone in zip(study.sweeps, together[0].sweeps, strict=True):
+    for several, single in zip(study.sweeps, together[0].sweeps, strict=True):
         assert [(line.where, line.choice) for line in several.lines] == [
-            (line.where, line.choice) for line in alone.lines
+            (line.where, line.choice) for line in single.lines
         ]
 
 
-def test_a_point_of_each_run_is_no_study_though_both_together_differ() -> None:
+def test_one_point_per_run_is_no_study() -> None:
     points = [
         run("cpu", [studied("lstm", "cpu", 5.0, 0.9, params={"units": u})], run_id=str(u), settings=Settings(seed=u))
         for u in (32, 64)
@@ -172,7 +172,7 @@ def test_a_point_of_each_run_is_no_study_though_both_together_differ() -> None:
     assert Joined(tuple(points)).studies == []
 
 
-def test_frameworks_that_are_in_the_name_of_a_run_are_named_once() -> None:
+def test_a_framework_in_the_label_is_not_repeated() -> None:
     runs = [
         run(records=[studied("lstm", "cpu", u, 0.9, params={"units": u}, backend=name) for u in (32, 64)])
         for name in ("jax", "torch")
@@ -181,7 +181,7 @@ def test_frameworks_that_are_in_the_name_of_a_run_are_named_once() -> None:
     assert study.places == ("cpu jax", "cpu torch")
 
 
-def test_runs_that_trained_on_other_amounts_of_data_are_compared_by_their_rates() -> None:
+def test_different_amounts_of_data_are_compared_by_rate() -> None:
     runs = [
         run(
             records=[
@@ -196,7 +196,7 @@ def test_runs_that_trained_on_other_amounts_of_data_are_compared_by_their_rates(
     assert study.sweeps[0].measures[0].title == "images per second"
 
 
-def test_data_that_is_synthetic_or_not_the_same_is_told_with_the_study() -> None:
+def test_synthetic_or_different_data_is_noted_in_the_study() -> None:
     def trained(*data: Data) -> str:
         runs = [
             run(
@@ -208,13 +208,13 @@ def test_data_that_is_synthetic_or_not_the_same_is_told_with_the_study() -> None
         (study,) = Joined(tuple(runs)).studies
         return study.data
 
-    real, drawn = (Data("reviews", train=9, held_out=9, synthetic=synthetic) for synthetic in (False, True))
+    real, synthetic = (Data("reviews", train=9, held_out=9, synthetic=is_synthetic) for is_synthetic in (False, True))
     assert trained(real) == trained(real, real) == ""
-    assert trained(drawn, drawn) == "synthetic data: reviews"
-    assert trained(real, drawn) == "reviews (cpu seed 0); synthetic data: reviews (cpu seed 1)"
+    assert trained(synthetic, synthetic) == "synthetic data: reviews"
+    assert trained(real, synthetic) == "reviews (cpu seed 0); synthetic data: reviews (cpu seed 1)"
 
 
-def test_every_point_stands_under_the_roofs_of_its_own_run() -> None:
+def test_rooflines_use_the_roofs_of_their_own_run() -> None:
     slow = [
         found.model_copy(update={"timing": timing(10 * found.timing.summary.median)})
         for found in cpu_records()
@@ -231,7 +231,7 @@ def test_every_point_stands_under_the_roofs_of_its_own_run() -> None:
     ]
 
 
-def test_a_run_without_ceilings_of_its_own_borrows_none() -> None:
+def test_a_run_without_ceilings_has_no_roofline() -> None:
     lone = record("matmul", figure="flops", work=Work(flops=1e9, bytes=1e6), params={"dtype": "float32"})
     without = run("cpu", [lone], environment=other_host())
     joined = Joined((run("cpu", cpu_records()), without))
@@ -239,41 +239,41 @@ def test_a_run_without_ceilings_of_its_own_borrows_none() -> None:
     assert [row.of_ceiling.value for place, row in joined.rows if place == "cpu of host 2"] == [None]
 
 
-def test_a_run_given_twice_is_refused_by_any_spelling_and_as_a_copy(tmp_path: Path) -> None:
+def test_a_run_given_twice_raises_user_error_for_any_spelling_and_a_copy(tmp_path: Path) -> None:
     store = make_run(tmp_path / "run", [record("launch")])
     copy = make_run(tmp_path / "copy", [record("launch")])
     again = type(store)(tmp_path / "." / "run" / ".." / "run")
-    with pytest.raises(UserError, match=r"given as .*, twice: give each run once"):
+    with pytest.raises(UserError, match=r"twice"):
         read_runs([store, again])
-    with pytest.raises(UserError, match=r"given as .*run and .*copy: give each run once"):
+    with pytest.raises(UserError, match=r"twice.*run and .*copy"):
         read_runs([store, copy])
 
 
-def test_the_damage_of_a_run_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
+def test_corrupt_records_are_reported_and_the_rest_is_shown(tmp_path: Path) -> None:
     whole = make_run(tmp_path / "whole", [record("launch")], run_id="whole")
     cut = make_run(tmp_path / "cut", [record("launch"), record("fma")], run_id="cut")
     cut.records_path.write_text(cut.records_path.read_text()[:-20])
     gone = make_run(tmp_path / "gone", [], run_id="gone")
     gone.info_path.write_text("{")
-    with damage_met() as damage:
+    with collect_damage() as damage:
         joined = read_runs([whole, cut, gone])
     assert [len(run.rows) for run in joined.runs] == [1, 1]
-    assert any("is cut off" in reason for reason in damage)
-    assert any("run.json is damaged" in reason and "the other runs are shown" in reason for reason in damage)
+    assert any("records.jsonl" in reason for reason in damage)
+    assert any("gone/run.json" in reason for reason in damage)
     with pytest.raises(DataDamaged):
         read_runs([gone])
 
 
-def test_a_run_of_another_schema_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_another_schema_raises_user_error(tmp_path: Path) -> None:
     stores = [make_run(tmp_path / name, [], run_id=name) for name in ("a", "b")]
     text = stores[1].info_path.read_text()
     stores[1].info_path.write_text(text.replace('"schema_version": 2', '"schema_version": 1'))
-    with pytest.raises(UserError, match="schema version 1") as error:
+    with pytest.raises(UserError, match=r"run\.json") as error:
         read_runs(stores)
     assert not isinstance(error.value, DataDamaged)
 
 
-def test_a_run_that_measured_nothing_joins_with_no_line_and_no_roof() -> None:
+def test_a_run_without_results_has_no_line_and_no_roofline() -> None:
     failed = run("gpu", [unmeasured("bilstm-har", "failed", "out of memory", device="gpu")])
     joined = Joined((halves()[0], failed))
     assert joined.labels == ("cpu", "gpu")

@@ -1,4 +1,4 @@
-"""The report of a large run: the work grows with the points, and the page stays one that a browser opens."""
+"""Report of a large run: run time is linear in the number of points, and the size of the page is limited."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from tests.fixtures.report_runs import make_run
 
 FEW, MANY = 25, 100
 OUR_OWN = tuple(str(ROOT / package) for package in ("accelbench", "profiling"))
-"""The beginnings of our own files' paths: an environment may lie in the repository, too."""
+"""Path prefixes of the project's own modules (a virtual environment may be in the repository, too)."""
 
 
 def points(count: int) -> list[Record]:
-    """Points of one benchmark that differ in an axis; one in ten was disturbed, and the first is a ceiling."""
+    """Return points of one benchmark that differ in an axis; one in ten is noisy, and the first is a ceiling."""
     return [
         record(
             "matmul",
@@ -53,7 +53,7 @@ def points(count: int) -> list[Record]:
 
 
 def calls_of_a_report(store: RunStore) -> Counter[str]:
-    """How often each of our own functions is called for the terminal, the tables and the page."""
+    """Return the number of calls of each of the project's functions for the terminal, the tables and the page."""
     counts: Counter[str] = Counter()
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -77,7 +77,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Counter[str]]:
 
 
 @pytest.mark.slow
-def test_no_function_of_a_report_is_called_more_often_than_the_points_grow(calls: dict[int, Counter[str]]) -> None:
+def test_calls_grow_at_most_linearly_with_the_points(calls: dict[int, Counter[str]]) -> None:
     growth = MANY / FEW
     worse = {
         name: (calls[FEW][name], count)
@@ -88,41 +88,39 @@ def test_no_function_of_a_report_is_called_more_often_than_the_points_grow(calls
 
 
 @pytest.mark.slow
-def test_the_samples_of_a_point_are_judged_once_for_the_whole_report(calls: dict[int, Counter[str]]) -> None:
+def test_time_courses_and_ceilings_are_computed_once(calls: dict[int, Counter[str]]) -> None:
     assert calls[MANY]["course_of"] == MANY
     assert calls[MANY]["ceilings"] == 1
 
 
-def test_a_large_page_has_the_first_points_of_each_benchmark_and_says_where_the_others_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_page_has_the_first_points_of_each_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "ROWS_IN_PAGE", 20)
     monkeypatch.setattr(benchmarks, "SAMPLES_DRAWN", 5)
     page = page_of(tmp_path, [*points(50), record("stream")])
     table = page[page.index('id="benchmark-1"') : page.index('id="benchmark-2"')]
     assert table.count('<th scope="row">') == 19
-    assert "And 31 more, which records.csv and records.parquet beside this page hold." in table
-    assert "The 5 points that are known least well." in table
-    assert "more, which" not in page[page.index('id="benchmark-2"') : page.index('id="flags"')]
+    assert "31 more points" in table
+    assert "The 5 points" in table
+    assert "more points" not in page[page.index('id="benchmark-2"') : page.index('id="flags"')]
     assert "51 of 51 points measured" in page
 
 
-def test_a_large_table_in_the_terminal_says_how_many_points_it_leaves_out(
+def test_a_large_table_in_the_terminal_has_the_number_of_omitted_points(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(benchmarks, "ROWS_IN_TERMINAL", 20)
     out = printed(make_run(tmp_path / "run", points(50)))
     assert "n=20 " in out
     assert "n=21 " not in out
-    assert "and 30 more points, in records.csv" in out
+    assert "30 more points" in out
 
 
 @pytest.mark.slow
 def test_many_failed_points_are_counted_and_the_first_shown(tmp_path: Path) -> None:
     failed = [unmeasured("fma", "failed", "it crashed", params={"n": number}) for number in range(520)]
     store = make_run(tmp_path / "run", failed)
-    assert "and 420 more, in records.csv" in printed(store)
-    assert "And 20 more, which records.csv" in page_of(tmp_path / "page", failed)
+    assert "420 more" in printed(store)
+    assert "20 more points" in page_of(tmp_path / "page", failed)
 
 
 @pytest.fixture
@@ -132,16 +130,17 @@ def few_held(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_held")
-def test_of_a_very_large_run_all_points_are_counted_and_in_the_tables(tmp_path: Path) -> None:
+def test_all_points_of_a_very_large_run_are_counted_and_in_the_tables(tmp_path: Path) -> None:
     failed = [unmeasured("fma", "failed", "it crashed", params={"n": number}) for number in range(12)]
     store = make_run(tmp_path / "run", [*points(40), *failed])
     out = printed(store)
-    assert "40 of 52 points measured and verified, 4 of them disturbed, 12 failed" in out
-    assert "records.csv has the other 32, too" in out
+    assert "40 of 52 points" in out
+    assert "4 of them noisy, 12 failed" in out
+    assert "other 32" in out
     write_report(store)
     page = (store.path / "report.html").read_text(encoding="utf-8")
-    assert "records.csv and records.parquet have the other 32, too." in page
-    assert "Not all: 12 points failed" in page
+    assert "other 32" in page
+    assert "12 points failed" in page
     for found in (pd.read_csv(store.path / "records.csv"), pd.read_parquet(store.path / "records.parquet")):
         assert found["status"].tolist() == ["measured"] * 40 + ["failed"] * 12
         assert found["param.n"].tolist() == [*range(1, 41), *range(12)]
@@ -150,7 +149,7 @@ def test_of_a_very_large_run_all_points_are_counted_and_in_the_tables(tmp_path: 
 
 
 @pytest.mark.usefixtures("few_held")
-def test_a_failure_among_the_points_that_are_left_out_fails_the_run(tmp_path: Path) -> None:
+def test_a_missing_record_among_omitted_points_fails_the_run(tmp_path: Path) -> None:
     planned = [unmeasured("fma", "skipped", "no device", params={"n": number}) for number in range(30)]
     store = make_run(tmp_path / "run", planned)
     lines = store.records_path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -161,7 +160,7 @@ def test_a_failure_among_the_points_that_are_left_out_fails_the_run(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("few_held")
-def test_a_report_of_a_very_large_run_holds_few_records_at_once(
+def test_a_report_of_a_very_large_run_keeps_few_records_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = make_run(tmp_path / "run", points(80))
@@ -173,7 +172,7 @@ def test_a_report_of_a_very_large_run_holds_few_records_at_once(
         return line(*arguments)
 
     monkeypatch.setattr(table, "_line", counted)
-    # The collector does not list what is frozen: all that the tests before this one have left takes seconds to look at.
+    # Frozen objects are not listed: scanning those that earlier tests have left takes seconds.
     gc.collect()
     gc.freeze()
     try:
@@ -185,7 +184,7 @@ def test_a_report_of_a_very_large_run_holds_few_records_at_once(
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=20), st.integers(1, 500))
-def test_small_groups_are_whole_and_all_together_are_no_more_than_fit(sizes: list[int], most: int) -> None:
+def test_small_groups_are_complete_and_the_total_is_limited(sizes: list[int], most: int) -> None:
     share = each_at_most(sizes, most)
     shown = sum(min(size, share) for size in sizes)
     assert shown <= max(most, sum(size > 0 for size in sizes))

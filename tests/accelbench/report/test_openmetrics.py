@@ -1,4 +1,4 @@
-"""`export --openmetrics`: what Prometheus's own parsers read in it is what the run holds."""
+"""`export --openmetrics`, read with Prometheus's own parsers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Series = tuple[str, frozenset[tuple[str, str]]]
 
 @pytest.fixture(scope="module")
 def plain_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of one point."""
+    """Return a run of one point."""
     return Run.of(make_run(tmp_path_factory.mktemp("plain") / "run", [record("nqueens")]))
 
 
 def read(text: str) -> dict[Series, float]:
-    """Return every series by its name and labels, which both parsers agree on."""
+    """Return every series by its name and labels; both parsers must agree."""
     found: list[dict[Series, float]] = []
     for parser in (openmetrics_format, text_format):
         samples = [each for family in parser.text_string_to_metric_families(text) for each in family.samples]
@@ -50,7 +50,7 @@ def only(series: dict[Series, float], name: str, **labels: str) -> float:
     return value
 
 
-def test_every_figure_of_a_run_is_in_the_text(capsys: Captured, tmp_path: Path) -> None:
+def test_every_result_of_a_run_is_in_the_text(capsys: Captured, tmp_path: Path) -> None:
     failure = unmeasured("uts", "failed", "the worker was killed")
     noisy = record("nqueens", noise=["other work took 90 % of a CPU"], metrics={"speed-up": Metric(2.5, "")})
     make_run(tmp_path / "run", [*gpu_records(), noisy, failure])
@@ -61,8 +61,8 @@ def test_every_figure_of_a_run_is_in_the_text(capsys: Captured, tmp_path: Path) 
         place = {"benchmark": row.record.point.benchmark, "point": row.record.point.details}
         interval = row.record.rate_interval()
         assert interval
-        told = [only(series, f"accelbench_{name}", **place) for name in ("figure", "figure_low", "figure_high")]
-        assert told == pytest.approx(interval)
+        found = [only(series, f"accelbench_{name}", **place) for name in ("figure", "figure_low", "figure_high")]
+        assert found == pytest.approx(interval)
         assert only(series, "accelbench_point_measured", **place) == 1
     product = {"benchmark": "matmul", "impl": "vendor", "dtype": "bfloat16", "n": "8192"}
     assert 0 < only(series, "accelbench_share_of_peak_ratio", **product) < 1
@@ -74,7 +74,7 @@ def test_every_figure_of_a_run_is_in_the_text(capsys: Captured, tmp_path: Path) 
     assert only(series, "accelbench_run", run=run.info.run_id) == 1
 
 
-def test_the_next_run_goes_on_in_the_same_series(tmp_path: Path) -> None:
+def test_the_next_run_has_the_same_series(tmp_path: Path) -> None:
     texts = []
     for number in (1, 2):
         make_run(tmp_path / f"run{number}", [record("nqueens"), record("matmul")], run_id=f"run{number}")
@@ -94,21 +94,21 @@ def test_node_exporter_finds_only_gauges_without_time_stamps(tmp_path: Path) -> 
 
 
 @given(axes=st.dictionaries(st.text(min_size=1), st.text() | st.integers(), max_size=4))
-def test_axes_may_be_called_anything(plain_run: Run, axes: dict[str, str | int]) -> None:
+def test_axes_may_have_any_name(plain_run: Run, axes: dict[str, str | int]) -> None:
     (plain,) = plain_run.records
     odd = plain.model_copy(update={"point": Point("nqueens", "cpu", axes)})
     series = read(openmetrics(Run(plain_run.info, [odd])))
     assert only(series, "accelbench_figure", benchmark="nqueens", device="cpu") > 0
 
 
-def test_what_a_run_says_cannot_break_out_of_its_label(tmp_path: Path) -> None:
+def test_label_values_are_escaped(tmp_path: Path) -> None:
     make_run(tmp_path / "run", [record("nqueens", metrics={HOSTILE + '"} 1\nowned': Metric(1.0, HOSTILE)})])
     text = openmetrics(Run.of(RunStore(tmp_path / "run")))
     assert "\x1b" not in text
     assert not any(name == "owned" for name, _ in read(text))
 
 
-def test_the_file_is_written_whole_and_named(capsys: Captured, tmp_path: Path) -> None:
+def test_the_file_is_complete_and_its_path_printed(capsys: Captured, tmp_path: Path) -> None:
     make_run(tmp_path / "run", [record("nqueens")])
     file = tmp_path / "accelbench.prom"
     assert main(["export", str(tmp_path / "run"), "--openmetrics", "--out", str(file)]) == 0
@@ -118,17 +118,17 @@ def test_the_file_is_written_whole_and_named(capsys: Captured, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        (["RUN"], "say what to write: --openmetrics"),
+        (["RUN"], "--openmetrics"),
         (["nowhere", "--openmetrics"], "nowhere"),
-        (["RUN", "--openmetrics", "--out", "missing/file.prom"], "cannot write missing/file.prom"),
+        (["RUN", "--openmetrics", "--out", "missing/file.prom"], "missing/file.prom"),
     ],
 )
-def test_wrong_use_is_told(
-    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+def test_wrong_use_is_reported(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     make_run(tmp_path / "run", [record("nqueens")])
     assert main(["export", *(word.replace("RUN", "run") for word in words)]) in (1, 2)
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

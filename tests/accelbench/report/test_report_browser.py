@@ -1,4 +1,4 @@
-"""The report in a real browser without a network: nothing is fetched, nothing overflows, everything can be seen."""
+"""The report in a browser without a network: no requests, no overflow, everything visible."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ pytestmark = pytest.mark.slow
 SCHEMES = ("light", "dark")
 CLIPPED = """[...document.querySelectorAll('main *, header *')].filter(e => !e.closest('.scroll, pre, svg, thead')
     && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 120))"""
-"""The elements that reach beyond the window."""
+"""Elements that extend beyond the window."""
 OUTSIDE = """[...document.querySelectorAll('svg')].flatMap(s => { const b = s.getBoundingClientRect();
     return [...s.querySelectorAll('text')].filter(t => { const r = t.getBoundingClientRect();
     return r.left < b.left - 1 || r.right > b.right + 1 || r.top < b.top - 2 || r.bottom > b.bottom + 2; })
     .map(t => t.textContent.slice(0, 60)) }).filter(t => !t.includes('<script>'))"""
-"""The texts that leave their drawing."""
+"""Texts outside of their drawing."""
 TOUCHING = """[...document.querySelectorAll('{}')].flatMap(s => {{
     const texts = [...s.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()]);
     return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([b, q]) => p.left < q.right && q.left < p.right
     && p.top + 2 < q.bottom && q.top + 2 < p.bottom).map(([b]) => a + ' | ' + b)) }})"""
-"""The texts that touch within the drawings of that selector."""
+"""Overlapping texts in the drawings of a selector."""
 UNFOLD = "document.querySelectorAll('details').forEach(fold => fold.open = true)"
 BROKEN = """[...document.querySelectorAll('thead th, td.figure, .dense td, .phases td')].flatMap(cell => {
     const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [];
@@ -48,11 +48,11 @@ BROKEN = """[...document.querySelectorAll('thead th, td.figure, .dense td, .phas
         range.setEnd(texts.currentNode, word.index + word[0].length);
         if (range.getClientRects().length > 1) broken.push(word[0]) }
     return broken })"""
-"""The words of headings, and the numbers, that go on in a second line."""
+"""Words of headings, and numbers, that are broken across lines."""
 UNDER_THE_NEXT = """[...document.querySelectorAll('td[data-label]')].filter(cell => cell.checkVisibility()
     && parseFloat(getComputedStyle(cell, '::before').height) > cell.getBoundingClientRect().height + 1)
     .map(cell => cell.dataset.label)"""
-"""The names of cells, on a phone beside them, that are higher than their cell."""
+"""Labels of cells (on a narrow screen) that are higher than their cell."""
 MINIMUM_CONTRAST = 4.5
 """WCAG 2.2, success criterion 1.4.3, for text of normal size."""
 
@@ -102,7 +102,7 @@ def index_page(page: Path, failed_page: Path, tmp_path_factory: pytest.TempPathF
 
 
 def show(browser: webdriver.Chrome, page: Path, width: int = 1280, scheme: str = "light", media: str = "") -> None:
-    """Load the page afresh in a window of that width and colour scheme."""
+    """Load the page in a window of that width and colour scheme."""
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -114,18 +114,18 @@ def ask(browser: webdriver.Chrome, script: str) -> Any:
     return browser.execute_script(f"return {script}")
 
 
-def test_the_page_asks_for_nothing_and_complains_of_nothing(browser: webdriver.Chrome, page: Path) -> None:
+def test_the_page_makes_no_request_and_logs_no_message(browser: webdriver.Chrome, page: Path) -> None:
     browser.get_log("performance")  # type: ignore[no-untyped-call]
     browser.get_log("browser")  # type: ignore[no-untyped-call]
     show(browser, page)
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]  # type: ignore[no-untyped-call]
-    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-    assert page.as_uri() in asked
-    assert [url for url in asked if not url.startswith(("data:", page.as_uri()))] == []
+    requested = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    assert page.as_uri() in requested
+    assert [url for url in requested if not url.startswith(("data:", page.as_uri()))] == []
     assert browser.get_log("browser") == []  # type: ignore[no-untyped-call]
 
 
-def test_a_hostile_record_did_not_run(browser: webdriver.Chrome, page: Path) -> None:
+def test_scripts_in_a_record_are_not_executed(browser: webdriver.Chrome, page: Path) -> None:
     show(browser, page)
     assert browser.title == "20260314-092653-full-a1b2 · accelbench"
     assert ask(browser, "document.scripts.length + document.images.length") == 0
@@ -140,7 +140,7 @@ def test_the_page_never_scrolls_sideways(browser: webdriver.Chrome, page: Path, 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", [1280, 400])
-def test_every_drawing_can_be_seen(browser: webdriver.Chrome, page: Path, width: int, scheme: str) -> None:
+def test_every_drawing_is_visible(browser: webdriver.Chrome, page: Path, width: int, scheme: str) -> None:
     show(browser, page, width, scheme)
     sizes = ask(
         browser,
@@ -153,12 +153,12 @@ def test_every_drawing_can_be_seen(browser: webdriver.Chrome, page: Path, width:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_no_text_of_a_drawing_leaves_it(browser: webdriver.Chrome, page: Path, scheme: str) -> None:
+def test_texts_stay_in_their_drawing(browser: webdriver.Chrome, page: Path, scheme: str) -> None:
     show(browser, page, scheme=scheme)
     assert ask(browser, OUTSIDE) == []
 
 
-def test_the_studies_are_found_from_the_top_and_their_texts_do_not_touch(browser: webdriver.Chrome, page: Path) -> None:
+def test_studies_are_linked_and_their_texts_do_not_overlap(browser: webdriver.Chrome, page: Path) -> None:
     show(browser, page)
     assert ask(browser, "document.querySelector('nav a[href=\"#studies\"]').textContent") == "Studies"
     assert ask(browser, "document.querySelectorAll('#studies svg').length") == 2
@@ -166,7 +166,7 @@ def test_the_studies_are_found_from_the_top_and_their_texts_do_not_touch(browser
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_the_page_of_several_runs_fits_and_no_text_of_its_drawings_touches_another(
+def test_the_page_of_several_runs_fits_and_its_texts_do_not_overlap(
     browser: webdriver.Chrome, joined_page: Path, width: int
 ) -> None:
     show(browser, joined_page, width, "dark")
@@ -178,7 +178,7 @@ def test_the_page_of_several_runs_fits_and_no_text_of_its_drawings_touches_anoth
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_text_and_lines_stand_out_from_their_ground(browser: webdriver.Chrome, page: Path, scheme: str) -> None:
+def test_text_and_lines_have_sufficient_contrast(browser: webdriver.Chrome, page: Path, scheme: str) -> None:
     show(browser, page, scheme=scheme)
     color = """(name => { const e = document.createElement('i'); e.style.color = `var(${name})`;
         document.body.append(e); const c = getComputedStyle(e).color.match(/[0-9.]+/g).map(Number);
@@ -204,19 +204,19 @@ def test_text_and_lines_stand_out_from_their_ground(browser: webdriver.Chrome, p
             assert (high + 0.05) / (low + 0.05) >= MINIMUM_CONTRAST, f"{name} on {ground}"
 
 
-def test_on_paper_the_commands_are_unfolded_and_nothing_is_cut(browser: webdriver.Chrome, page: Path) -> None:
+def test_print_expands_commands_and_fits(browser: webdriver.Chrome, page: Path) -> None:
     show(browser, page, width=740, media="print")
     assert ask(browser, "document.documentElement.scrollWidth") <= 740
     heights = "[...document.querySelectorAll('details pre')].map(e => e.getBoundingClientRect().height)"
     assert all(height > 20 for height in ask(browser, heights))
-    # What goes to paper is dark on white, whatever the screen's scheme.
+    # Print is dark on white in any colour scheme.
     show(browser, page, width=740, scheme="dark", media="print")
     assert ask(browser, "getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("which", ["page", "joined_page", "failed_page", "index_page"])
-def test_axe_finds_nothing_that_hinders_anybody(
+def test_axe_finds_no_accessibility_violation(
     browser: webdriver.Chrome, request: pytest.FixtureRequest, which: str, scheme: str
 ) -> None:
     show(browser, request.getfixturevalue(which), scheme=scheme)
@@ -226,13 +226,13 @@ def test_axe_finds_nothing_that_hinders_anybody(
     assert [(rule["impact"], rule["help"], [node["html"][:120] for node in rule["nodes"][:3]]) for rule in found] == []
 
 
-def test_on_paper_no_word_of_a_heading_and_no_number_is_broken(browser: webdriver.Chrome, page: Path) -> None:
-    show(browser, page, width=688, media="print")  # what the margins leave of A4
+def test_print_does_not_break_headings_and_numbers(browser: webdriver.Chrome, page: Path) -> None:
+    show(browser, page, width=688, media="print")  # A4 without margins
     assert ask(browser, "document.documentElement.scrollWidth") <= 688
     assert ask(browser, BROKEN) == []
 
 
-def test_on_a_phone_no_name_of_a_cell_stands_under_the_next(browser: webdriver.Chrome, page: Path) -> None:
+def test_labels_of_cells_do_not_overlap_on_a_narrow_screen(browser: webdriver.Chrome, page: Path) -> None:
     show(browser, page, width=400)
     browser.execute_script(UNFOLD)
     assert ask(browser, "document.documentElement.scrollWidth") <= 400
@@ -240,7 +240,7 @@ def test_on_a_phone_no_name_of_a_cell_stands_under_the_next(browser: webdriver.C
     assert ask(browser, UNDER_THE_NEXT) == []
 
 
-def test_what_few_look_for_is_folded_and_a_command_is_chosen_whole(browser: webdriver.Chrome, page: Path) -> None:
+def test_long_tables_are_collapsed_and_commands_are_selected_completely(browser: webdriver.Chrome, page: Path) -> None:
     show(browser, page, width=400)
     for table in ("#phases table", "#telemetry table"):
         assert not ask(browser, f"document.querySelector('{table}').checkVisibility()")

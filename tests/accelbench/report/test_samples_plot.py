@@ -1,4 +1,4 @@
-"""The drawing of samples: marks within the axes, counts of samples outside, and no drawing library."""
+"""Drawing of samples: marks within the axes, number of samples outside, and no drawing library."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def test_an_axis_has_a_few_labels_at_any_scale(factor: float) -> None:
     assert 1 <= len(labels) <= MOST_LABELS + 1
 
 
-def test_a_label_of_a_foreign_run_is_text() -> None:
+def test_labels_are_escaped() -> None:
     root = drawn(measured([1.0, 1.1], **{"<script>": 1}), measured([1.0, 1.1], **{"<script>": 2}))
     assert "<script>=1" in texts(root)
 
 
-def test_a_report_without_other_drawings_loads_no_drawing_library(tmp_path: Path) -> None:
+def test_a_report_without_other_drawings_imports_no_drawing_library(tmp_path: Path) -> None:
     store = make_run(tmp_path / "run", [record("launch")])
     code = """
 import pathlib, sys

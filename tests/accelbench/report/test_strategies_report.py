@@ -1,4 +1,4 @@
-"""Frameworks and strategies side by side, as the terminal and the page say it."""
+"""Comparison of frameworks and strategies in terminal and page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def printed(records: list[Record]) -> str:
     return output.getvalue()
 
 
-def test_strategies_stand_side_by_side_with_their_replicas() -> None:
+def test_strategies_are_compared_with_their_replicas() -> None:
     (comparison,) = comparisons(strategies())
     assert comparison.title == "bilstm cpu: by strategy"
     assert [(e.label, e.replicas, round(e.rate)) for e in comparison.entries] == [
@@ -48,24 +48,24 @@ def test_strategies_stand_side_by_side_with_their_replicas() -> None:
     assert ["parameter-server", "1", "500.0", "500–500", "25%", "128", "ms"] in rows
 
 
-def test_frameworks_on_several_processes_are_told_by_their_names() -> None:
+def test_frameworks_are_labelled_by_name() -> None:
     both = [training(0.1, name, scaling="weak", processes=2) for name in ("tensorflow", "torch")]
     (comparison,) = comparisons(both)
     assert comparison.title == "bilstm cpu: weak scaling by framework"
     assert [entry.label for entry in comparison.entries] == ["tensorflow", "torch"]
 
 
-def test_only_the_same_training_is_compared() -> None:
+def test_different_training_workloads_are_not_compared() -> None:
     assert comparisons([*strategies()[:1], training(0.1, strategy="mirrored", devices=2, units=32)]) == []
 
 
-def test_frameworks_on_one_device_are_no_comparison_of_how_they_distribute() -> None:
-    alone = [training(0.1, name, strategy="none") for name in ("tensorflow", "torch")]
-    assert comparisons(alone) == []
-    assert printed(alone) == ""
+def test_frameworks_on_a_single_device_are_not_compared() -> None:
+    single = [training(0.1, name, strategy="none") for name in ("tensorflow", "torch")]
+    assert comparisons(single) == []
+    assert printed(single) == ""
 
 
-def test_the_page_draws_and_tells_them(tmp_path: Path) -> None:
+def test_the_page_has_drawing_and_table(tmp_path: Path) -> None:
     records = [*strategies(), training(0.1, strategy=HOSTILE, units=16)]
     page = page_of(tmp_path, records)
     section = page[page.index('id="strategies"') : page.index('id="scaling"')]

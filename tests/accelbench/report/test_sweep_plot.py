@@ -1,4 +1,4 @@
-"""The drawing of a figure against size: there where points sweep a size, with the machine's caches marked."""
+"""Plot of results against a swept size, with the machine's caches."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def texts(svg: str) -> list[str]:
 
 
 def lines_of(svg: str) -> list[int]:
-    """How many points each line of the drawing has."""
+    """Return the number of points of each line."""
     paths = re.findall(r'<path d="([^"]+)"[^>]*style="[^"]*fill: none[^"]*stroke: var\(--series-\d\)', svg)
     return [path.count("L") + 1 for path in paths]
 
@@ -70,20 +70,20 @@ def test_a_sweep_is_one_line_through_its_points_in_order_of_size() -> None:
     (path,) = re.findall(r'<path d="([^"]+)"[^>]*style="[^"]*fill: none[^"]*stroke: var\(--series-1\)', svg)
     places = [tuple(map(float, point.split())) for point in re.findall(r"[ML] ([\d.]+ [\d.]+)", path)]
     assert len(places) == len(KIB)
-    assert places == sorted(places), "to the right, and with a falling rate downwards"
+    assert places == sorted(places), "ascending size, and descending rate"
     # Equal ratios are equal distances on both axes: 8 to 32 as 256 to 1024.
     assert places[1][0] - places[0][0] == pytest.approx(places[3][0] - places[2][0], abs=0.01)
     assert places[1][1] - places[0][1] == pytest.approx(places[3][1] - places[2][1], rel=0.05)
 
 
-def test_the_other_axes_make_lines_with_their_names() -> None:
+def test_the_other_axes_are_labelled_lines() -> None:
     svg = drawn([bandwidth(kib, 1e11 * (1 + (cores == "all")), cores=cores) for cores in ("one", "all") for kib in KIB])
     assert svg is not None
     assert lines_of(svg).count(len(KIB)) == 2
     assert {"cores=one", "cores=all"} <= set(texts(svg))
 
 
-def test_caches_that_the_record_knows_are_marked_and_named() -> None:
+def test_known_caches_are_marked_and_labelled() -> None:
     svg = drawn([bandwidth(kib, 1e11) for kib in KIB])
     assert svg is not None
     assert {"L1 32 KiB", "L2 1 MiB", "L3 32 MiB"} <= set(texts(svg))
@@ -96,13 +96,13 @@ def test_only_caches_within_the_drawing_are_marked() -> None:
     assert [text for text in texts(svg) if text.startswith("L")] == ["L2 1 MiB"]
 
 
-def test_a_machine_whose_caches_are_unknown_has_no_marks() -> None:
+def test_unknown_caches_have_no_marks() -> None:
     svg = drawn([bandwidth(kib, 1e11) for kib in KIB], cpu=environment().cpu.model_copy(update={"caches": []}))
     assert svg is not None
     assert "stroke-dasharray" not in svg
 
 
-def test_caches_of_like_size_are_named_one_above_the_other() -> None:
+def test_labels_of_caches_of_similar_size_do_not_overlap() -> None:
     caches = [Cache(level=n, kind="Unified", size_bytes=size << 10, shared_by=1) for n, size in ((1, 32), (2, 40))]
     svg = drawn([bandwidth(kib, 1e11) for kib in KIB], cpu=environment().cpu.model_copy(update={"caches": caches}))
     assert svg is not None
@@ -114,7 +114,7 @@ def test_caches_of_like_size_are_named_one_above_the_other() -> None:
     assert len({str(height) for height in heights.values()}) == 2
 
 
-def test_a_gpu_has_its_l2_cache_and_none_of_the_cpus() -> None:
+def test_a_gpu_has_only_its_l2_cache() -> None:
     (gpu,) = environment().gpus
     records = [bandwidth(kib, 1e12, "gpu") for kib in KIB]
     svg = drawn(records, gpus=[gpu.model_copy(update={"l2_bytes": 50 << 20})])
@@ -125,7 +125,7 @@ def test_a_gpu_has_its_l2_cache_and_none_of_the_cpus() -> None:
     assert [text for text in texts(unknown) if re.match(r"L\d", text)] == []
 
 
-def test_a_time_is_that_of_one_item() -> None:
+def test_a_time_is_per_item() -> None:
     records = [latency(kib, 1e-9 * kib**0.5) for kib in KIB]
     (group,) = make_groups(make_rows(records))
     assert [row.reading.unit for row in group.rows] == ["ns"] * len(KIB)
@@ -135,7 +135,7 @@ def test_a_time_is_that_of_one_item() -> None:
     assert any(text.endswith(" ns") for text in texts(svg))
 
 
-def test_the_table_holds_the_time_of_one_item(tmp_path: Any) -> None:
+def test_the_table_has_the_time_per_item(tmp_path: Any) -> None:
     store = make_run(tmp_path / "run", [latency(8, 2e-9), record("one")])
     write_tables(store, Run.of(store))
     table = pd.read_parquet(store.path / "records.parquet")
@@ -154,7 +154,7 @@ def test_the_table_holds_the_time_of_one_item(tmp_path: Any) -> None:
     ],
     ids=["few sizes", "no size", "one point"],
 )
-def test_where_no_size_is_swept_there_is_no_drawing(records: list[Record]) -> None:
+def test_without_a_swept_size_there_is_no_drawing(records: list[Record]) -> None:
     assert drawn(records) is None
 
 
@@ -167,7 +167,7 @@ def test_every_unit_of_size_is_drawn_to_scale() -> None:
         assert ("1 KiB" if unit < 1 << 20 else "1 MiB") in texts(svg)
 
 
-def test_a_point_that_failed_leaves_a_gap_and_odd_values_are_left_out() -> None:
+def test_failed_points_and_infinite_rates_are_left_out() -> None:
     measured = [bandwidth(kib, 1e11) for kib in KIB]
     odd = bandwidth(64, 1e11).model_copy(update={"work": Work(bytes=1.7e308)})
     failed = bandwidth(128, 1e11).model_copy(update={"status": "failed", "reason": "killed"})
@@ -176,7 +176,7 @@ def test_a_point_that_failed_leaves_a_gap_and_odd_values_are_left_out() -> None:
     assert lines_of(svg) == [len(KIB)]
 
 
-def test_what_a_record_says_is_text_and_not_markup() -> None:
+def test_recorded_text_is_escaped() -> None:
     svg = drawn([bandwidth(kib, 1e11, mode=mode) for kib in KIB for mode in (HOSTILE, "plain")])
     assert svg is not None
     assert "<script" not in svg
@@ -196,7 +196,7 @@ def test_any_sizes_and_rates_can_be_drawn(points: dict[int, float], device: str)
 
 
 @pytest.mark.slow
-def test_the_page_has_the_drawing_and_is_the_same_every_time(tmp_path: Any) -> None:
+def test_the_page_has_the_drawing_and_is_reproducible(tmp_path: Any) -> None:
     records = [*(bandwidth(kib, 1e11) for kib in KIB), *(latency(kib, 2e-9) for kib in KIB), record("one")]
     store: RunStore = make_run(tmp_path / "run", records)
     page = render_page(Run.of(store))
@@ -208,11 +208,11 @@ def test_the_page_has_the_drawing_and_is_the_same_every_time(tmp_path: Any) -> N
     assert len(ids) == len(set(ids))
 
 
-def test_what_a_cache_serves_is_no_share_of_memory_bandwidth() -> None:
+def test_cache_bandwidth_has_no_share_of_memory_bandwidth() -> None:
     memory = record("stream", figure="bytes", ceiling=True, work=Work(bytes=1e9), timing=timing(1e9 / 2e10))
     cached = bandwidth(8, 2e11)
-    assert memory.bound.figure == "bytes"
-    assert cached.bound.figure is None
+    assert memory.bound.metric == "bytes"
+    assert cached.bound.metric is None
     share = share_of_ceiling(cached, ceilings([memory, cached]))
     assert share.value is None
     assert "cache" in (share.reason or "")

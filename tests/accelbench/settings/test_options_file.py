@@ -1,4 +1,4 @@
-"""Options of a folder: `accelbench.toml` and `[tool.accelbench]`, and what is wrong with them."""
+"""Tests of the options file of a folder: `accelbench.toml` and `[tool.accelbench]`."""
 
 from __future__ import annotations
 
@@ -27,63 +27,91 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("pyproject.toml", "[project]\nname = 'x'\n[tool.accelbench.run]\nrounds = 7\nparam = ['op=triad']\n"),
     ],
 )
-def test_a_file_sets_options_which_are_told(capsys: Captured, folder: Path, file: str, text: str) -> None:
+def test_options_of_a_file_are_used_and_printed(capsys: Captured, folder: Path, file: str, text: str) -> None:
     (folder / file).write_text(text)
     assert main([*POINTS]) == 0
-    told = capsys.readouterr()
-    points = [line for line in told.out.splitlines() if line.startswith("stream")]
+    printed = capsys.readouterr()
+    points = [line for line in printed.out.splitlines() if line.startswith("stream")]
     assert points
-    assert all("op=triad" in point and point.endswith(", 7 rounds") for point in points)
-    assert f"accelbench: {file} sets rounds = 7" in told.err
+    assert all("op=triad" in point and ", 7 repetitions" in point for point in points)
+    assert file in printed.err
+    assert "rounds = 7" in printed.err
 
 
-def test_what_the_command_line_says_counts_more(capsys: Captured, folder: Path) -> None:
+def test_the_command_line_takes_precedence(capsys: Captured, folder: Path) -> None:
     (folder / "accelbench.toml").write_text("[run]\nrounds = 7\n")
     assert main([*POINTS, "--rounds", "2"]) == 0
-    assert ", 2 rounds" in capsys.readouterr().out
+    assert ", 2 repetitions" in capsys.readouterr().out
 
 
-def test_the_own_file_counts_more_than_that_of_the_project(capsys: Captured, folder: Path) -> None:
+def test_accelbench_toml_takes_precedence_over_pyproject(capsys: Captured, folder: Path) -> None:
     (folder / "accelbench.toml").write_text("[run]\nrounds = 2\n")
     (folder / "pyproject.toml").write_text("[tool.accelbench.run]\nrounds = 7\n")
     assert main([*POINTS]) == 0
-    assert ", 2 rounds" in capsys.readouterr().out
+    assert ", 2 repetitions" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", ["", "[project]\nname = 'x'\n", "[tool.other]\nrounds = 7\n"])
-def test_a_project_of_others_sets_nothing(capsys: Captured, folder: Path, text: str) -> None:
+def test_a_file_without_a_table_sets_nothing(capsys: Captured, folder: Path, text: str) -> None:
     (folder / "pyproject.toml").write_text(text)
     assert main([*POINTS, "--rounds", "2"]) == 0
     assert capsys.readouterr().err == ""
 
 
+BROKEN = "[project]\nversion = 1.0.0\n"
+
+
+def test_an_invalid_file_of_other_tools_is_ignored_with_a_warning(capsys: Captured, folder: Path) -> None:
+    (folder / "pyproject.toml").write_text(BROKEN)
+    assert main([*POINTS, "--rounds", "2"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("accelbench: pyproject.toml")
+
+
+@pytest.mark.parametrize("table", ["[tool.accelbench.run]\n", "[tool.'accelbench'.run]\n"])
+def test_an_invalid_file_with_a_table_is_an_error(capsys: Captured, folder: Path, table: str) -> None:
+    (folder / "pyproject.toml").write_text(BROKEN + table)
+    assert main([*POINTS]) == 2
+    assert "pyproject.toml" in capsys.readouterr().err
+
+
+def test_a_byte_order_mark_is_ignored(capsys: Captured, folder: Path) -> None:
+    (folder / "accelbench.toml").write_text("[run]\nrounds = 7\n", encoding="utf-8-sig")
+    assert main([*POINTS]) == 0
+    assert ", 7 repetitions" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "keys"),
     [
-        ("[run\n", "accelbench.toml cannot be read: "),
-        ("[run]\nround = 3\n", "run has no option 'round': did you mean 'rounds'?"),
-        ("[runn]\nrounds = 3\n", "no command is called 'runn': did you mean 'run'?"),
-        ("run = 3\n", "accelbench.toml: run must be a table"),
-        ("[run]\nrounds = 'many'\n", "'many' is not a valid integer"),
-        ("[run]\nrounds = 0\n", "0 is not in the range"),
-        ("[run]\nquiet = 'perhaps'\n", "'perhaps' is not a valid boolean"),
-        ("[run]\nrounds = [1, 2]\n", "run.rounds is [1, 2]: write one word, number or truth value"),
-        ("[run]\nparam = [[1]]\n", "run.param is [[1]]: write one word"),
-        ("[run]\nsuite = 2026-01-01\n", "run.suite is datetime.date(2026, 1, 1): write one word"),
+        ("[run\n", ["accelbench.toml"]),
+        ("[run]\nround = 3\n", ["'round'", "did you mean 'rounds'?"]),
+        ("[runn]\nrounds = 3\n", ["'runn'", "did you mean 'run'?"]),
+        ("run = 3\n", ["accelbench.toml: run"]),
+        ("[run]\nrounds = 'many'\n", ["'many'"]),
+        ("[run]\nrounds = 0\n", ["rounds", "0"]),
+        ("[run]\nquiet = 'perhaps'\n", ["'perhaps'"]),
+        ("[run]\nrounds = [1, 2]\n", ["run.rounds", "[1, 2]"]),
+        ("[run]\nparam = [[1]]\n", ["run.param", "[[1]]"]),
+        ("[run]\nsuite = 2026-01-01\n", ["run.suite"]),
+        ("[run]\nquiet = 1\n", ["run.quiet"]),
+        ("[run]\nrounds = inf\n", ["'inf'"]),
+        ("[run]\nrounds = 1.5\n", ["'1.5'"]),
+        ("[run]\nrounds = true\n", ["run.rounds"]),
     ],
 )
-def test_what_is_wrong_is_told_and_nothing_is_measured(
-    capsys: Captured, folder: Path, text: str, complaint: str
+def test_an_invalid_file_is_an_error_that_names_the_option(
+    capsys: Captured, folder: Path, text: str, keys: list[str]
 ) -> None:
     (folder / "accelbench.toml").write_text(text)
     assert main([*POINTS]) == 2
-    told = capsys.readouterr()
-    assert complaint in told.err
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert all(key in printed.err for key in keys)
+    assert printed.out == ""
 
 
 @pytest.mark.parametrize("text", ["tool = 3\n", "[tool]\naccelbench = 3\n", "[tool]\naccelbench = 'x'\n"])
-def test_what_is_no_table_is_told(capsys: Captured, folder: Path, text: str) -> None:
+def test_a_value_in_place_of_a_table_is_an_error(capsys: Captured, folder: Path, text: str) -> None:
     (folder / "pyproject.toml").write_text(text)
     assert main([*POINTS]) == 2
     assert "pyproject.toml: tool" in capsys.readouterr().err
@@ -100,7 +128,7 @@ def test_what_is_no_table_is_told(capsys: Captured, folder: Path, text: str) -> 
         (["export", "latest"], "[export]\nout = '../../elsewhere'\n"),
     ],
 )
-def test_a_file_sets_only_what_is_measured(folder: Path, command: list[str], setting: str) -> None:
+def test_other_options_are_not_allowed_in_a_file(folder: Path, command: list[str], setting: str) -> None:
     (folder / "accelbench.toml").write_text(setting)
     assert main(command) == 2
     assert [path.name for path in folder.iterdir()] == ["accelbench.toml"]
@@ -120,6 +148,14 @@ def test_a_file_of_another_user_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)], ids=["fifo", "endless"])
-def test_what_is_no_regular_file_is_refused(folder: Path, make: Callable[[Path], None]) -> None:
+def test_an_irregular_file_is_refused(folder: Path, make: Callable[[Path], None]) -> None:
     make(folder / "accelbench.toml")
     assert main([*POINTS]) == 2
+
+
+def test_kernels_have_three_repetitions_by_default(capsys: Captured, folder: Path) -> None:
+    assert main([*POINTS]) == 0
+    assert ", 3 repetitions" in capsys.readouterr().out
+    (folder / "own.toml").write_text('description = "d"\n[[benchmark]]\nname = "stream"\n')
+    assert main(["run", "--suite", "own.toml", *POINTS[2:]]) == 0
+    assert ", 3 repetitions" in capsys.readouterr().out

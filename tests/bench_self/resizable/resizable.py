@@ -1,4 +1,4 @@
-"""Three kinds of work whose amount an environment variable raises: a copy of a benchmark that has become slower."""
+"""Benchmark with three kinds of work; an environment variable increases the amount of work."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ ROWS = 1000
 
 
 def multiply(rows: int, random: np.random.Generator) -> Callable[[], object]:
-    """Multiply matrices, which the vendor's library does on all cores."""
+    """Return a matrix product by the vendor's library, on all cores."""
     a, b = random.random((rows, ROWS)), random.random((ROWS, ROWS))
     return lambda: a @ b
 
 
 def add(rows: int, random: np.random.Generator) -> Callable[[], object]:
-    """Add arrays that are larger than caches, on one core."""
+    """Return an addition of arrays larger than the caches, on one core."""
     a, b = random.random((rows, 4 * ROWS)), random.random((rows, 4 * ROWS))
     return lambda: np.add(a, b, out=a)
 
 
 def count(rows: int, random: np.random.Generator) -> Callable[[], object]:
-    """Count in the interpreter, on one core."""
+    """Return a loop in the Python interpreter, on one core."""
     return lambda: sum(number & 1 for number in range(100 * rows))
 
 
 KINDS = {"multiply": multiply, "add": add, "count": count}
 
 
-@benchmark("resizable", devices=("cpu",), axes={"kind": tuple(KINDS)}, figure="time")
+@benchmark("resizable", devices=("cpu",), axes={"kind": tuple(KINDS)}, metric="time")
 def resizable(point: Point) -> Task:
-    """Do the work of that kind, more of it by the factor in `MORE_WORK`."""
+    """Work of one kind, multiplied by the factor in `MORE_WORK`."""
     rows = round(ROWS * float(os.environ.get("MORE_WORK", "1")))
     passed = Verification(passed=True, method="expected value", expected=str(rows), found=str(rows))
     return Task(run=KINDS[point["kind"]](rows, point.rng()), verify=lambda: passed, work=Work())

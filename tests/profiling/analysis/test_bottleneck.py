@@ -1,4 +1,4 @@
-"""The largest share of a step's time is the verdict, and what nobody saw is unknown."""
+"""Bottleneck of training steps: verdict, shares with intervals, contention and CPU quota."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from accelbench.profiling.records.trace import PARTS, Breakdown, TraceAnalysis
 
 
 def cpu(run_s: float = 10.0, wait_s: float = 0.0, throttled_s: float | None = None, threads: int = 2) -> CpuTime:
-    """The CPU time of ten seconds of steps, of so many threads that waited equally long."""
+    """Return the CPU time of ten seconds of steps, with the given number of threads that waited equally long."""
     return CpuTime(wall_s=10.0, run_s=run_s, wait_s=wait_s, longest_wait_s=wait_s / threads, throttled_s=throttled_s)
 
 
@@ -36,7 +36,7 @@ def test_every_part_of_a_step_has_a_cause_and_every_bound_a_remedy() -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_the_largest_share_is_the_verdict(cause: Any) -> None:
+def test_the_cause_with_the_largest_share_is_the_verdict(cause: Any) -> None:
     shares = dict.fromkeys(CAUSES, 0.1) | {cause: 0.6}
     found = judge(shares, source="trace")
     assert (found.bound, found.beside) == (BOUND_OF[cause], [])
@@ -44,7 +44,7 @@ def test_the_largest_share_is_the_verdict(cause: Any) -> None:
     assert judge(shares, source="trace", cpu=cpu(throttled_s=0.1)).bound == BOUND_OF[cause]
 
 
-def test_many_tiny_kernels_are_work_for_the_host() -> None:
+def test_tiny_kernels_count_as_dispatch() -> None:
     shares = {"device": 0.9, "dispatch": 0.1}
     assert judge(shares, source="trace", kernel_s=1e-3).bound == "device-bound"
     found = judge(shares, source="trace", kernel_s=3e-6)
@@ -53,13 +53,13 @@ def test_many_tiny_kernels_are_work_for_the_host() -> None:
     assert "3.0 µs" in (found.kernels_text or "")
 
 
-def test_no_time_at_all_is_no_verdict() -> None:
+def test_without_time_there_is_no_verdict() -> None:
     found = judge({}, source="trace")
     assert found.bound is None
     assert found.reason
 
 
-def test_without_a_trace_the_host_tells() -> None:
+def test_without_a_trace_the_shares_are_from_the_host_profile() -> None:
     nothing = dict.fromkeys(CATEGORIES, 0.0)
     waits = nothing | {"waiting": 1.0}
     assert shares_of_host(waits, nothing | {"kernels": 0.9, "input": 0.1}, True)["device"] == pytest.approx(0.9)
@@ -72,7 +72,7 @@ def test_without_a_trace_the_host_tells() -> None:
             assert sum(found.values()) == pytest.approx(1), category
 
 
-def test_what_nobody_saw_is_unknown_with_the_reason() -> None:
+def test_without_any_profile_the_bottleneck_is_unknown() -> None:
     point = Point("any", "gpu", {}, "torch")
     found = bottleneck(point, None, None, None, "no profiler")
     assert found.bound is None
@@ -81,8 +81,8 @@ def test_what_nobody_saw_is_unknown_with_the_reason() -> None:
     assert bottleneck(point, failed, None, None, failed.failure).bound is None
 
 
-def test_threads_that_wait_for_a_core_are_what_holds_the_steps_back() -> None:
-    """The trace takes a thread that waits for a CPU for one that computes."""
+def test_waiting_for_a_cpu_is_contention() -> None:
+    """In the trace, a thread that waits for a CPU looks like one that computes."""
     shares = {"device": 0.8, "dispatch": 0.1, "input": 0.1}
     found = judge(shares, source="trace", cpu=cpu(run_s=3.2, wait_s=16.8))
     assert (found.bound, found.beside) == ("cpu-contended", [])
@@ -90,20 +90,20 @@ def test_threads_that_wait_for_a_core_are_what_holds_the_steps_back() -> None:
     assert found.shares["device"] == pytest.approx(0.8 * 0.16)
     assert found.shares["input"] == pytest.approx(0.1)
     assert sum(found.shares.values()) == pytest.approx(1.0)
-    assert "84% of the time they wanted one" in (found.contention_text or "")
+    assert " 16.8 s for a free CPU, 84%" in (found.contention_text or "")
     quiet = judge(shares, source="trace", cpu=cpu(run_s=18.0, wait_s=0.4))
     assert (quiet.bound, quiet.contention_text) == ("device-bound", None)
 
 
-def test_what_needs_no_cpu_does_not_wait_for_one() -> None:
+def test_contention_is_limited_to_work_on_the_cpu_and_to_one_threads_wait() -> None:
     busy = cpu(run_s=2.0, wait_s=18.0)
     on_gpu = judge({"device": 0.9, "dispatch": 0.1}, source="trace", cpu=busy, cpu_is_device=False)
-    assert on_gpu.bound == "device-bound", "a GPU computes whoever has the CPUs"
+    assert on_gpu.bound == "device-bound", "a GPU needs no CPU to compute"
     asleep = judge({"input": 0.9, "device": 0.1}, source="trace", cpu=cpu(run_s=0.2, wait_s=0.8, threads=1))
-    assert asleep.bound == "input-bound", "a step that sleeps for nine seconds did not wait all those for a CPU"
+    assert asleep.bound == "input-bound", "sleeping is not waiting for a CPU"
     idle = judge({"dispatch": 0.9, "input": 0.1}, source="trace", cpu=cpu(run_s=0.2, wait_s=8.0, threads=10))
     assert idle.bound == "dispatch-bound"
-    assert idle.shares["contention"] == pytest.approx(0.08), "ten threads waited, at once, and none for longer"
+    assert idle.shares["contention"] == pytest.approx(0.08), "ten threads waited at the same time"
 
 
 @pytest.mark.parametrize(
@@ -111,25 +111,24 @@ def test_what_needs_no_cpu_does_not_wait_for_one() -> None:
     [(5.0, 5.0, 0.5), (5.0, 15.0, 0.75), (80.0, 80.0, 0.5), (0.5, 0.5, 0.05), (10.0, None, None)],
     ids=["one thread", "two threads on half a CPU", "sixteen threads on eight CPUs", "mostly asleep", "no quota"],
 )
-def test_a_quota_counts_by_the_time_that_it_stopped_the_process(
+def test_the_cpu_quota_counts_by_its_throttled_time(
     run_s: float, throttled_s: float | None, stopped: float | None
 ) -> None:
     assert cpu(run_s, 0.0, throttled_s).stopped == (stopped and pytest.approx(stopped))
     found = judge({"device": 1.0}, source="trace", cpu=cpu(run_s, throttled_s or 0.0, throttled_s))
     assert (found.bound == "cpu-quota-bound") == (stopped is not None and stopped > 0.25)
-    assert found.shares["contention"] == 0, "what the quota stopped did not wait for others"
+    assert found.shares["contention"] == 0, "throttling is not contention"
 
 
-def test_two_causes_that_are_nearly_alike_are_both_named() -> None:
-    """A verdict that the next run would turn round is none."""
+def test_two_nearly_equal_causes_are_both_reported() -> None:
     found = judge({"device": 0.46, "input": 0.4, "dispatch": 0.14}, source="trace")
     assert (found.bound, found.beside) == ("device-bound", ["input-bound"])
     assert found.help == f"{HELP['device-bound']}; or {HELP['input-bound']}"
     assert judge({"device": 0.5, "input": 0.36, "dispatch": 0.14}, source="trace").beside == []
 
 
-def test_a_cause_that_the_spread_of_the_steps_may_make_the_largest_is_named_too() -> None:
-    """Every tenth step waits for a burst of input: ten steps cannot tell which is larger, a thousand can."""
+def test_a_cause_that_is_not_significantly_smaller_is_reported() -> None:
+    """Every tenth step waits for a burst of input: the difference is significant for 1000 steps, not for ten."""
     burst = np.array([0.0] * 9 + [0.02])
     device = np.full(10, 0.001)
     few = judge({"input": burst, "device": device}, source="trace")
@@ -138,7 +137,7 @@ def test_a_cause_that_the_spread_of_the_steps_may_make_the_largest_is_named_too(
     assert (many.bound, many.beside) == ("input-bound", [])
 
 
-def test_causes_have_an_interval_over_the_steps() -> None:
+def test_shares_have_an_interval_over_the_steps() -> None:
     found = judge({"input": [0.02, 0.04, 0.03, 0.03], "device": [0.01] * 4}, source="trace of 4 steps")
     low, high = found.intervals["input"]
     assert found.shares["input"] == pytest.approx(0.75)
@@ -147,7 +146,7 @@ def test_causes_have_an_interval_over_the_steps() -> None:
     assert judge({"input": 0.75, "device": 0.25}, source="py-spy").intervals == {}
 
 
-def test_the_interval_of_a_share_covers() -> None:
+def test_the_interval_of_a_share_covers_the_true_share() -> None:
     rng = np.random.default_rng(1)
     covered = 0
     for _ in range(1000):
@@ -157,18 +156,18 @@ def test_the_interval_of_a_share_covers() -> None:
     assert 0.90 <= covered / 1000 <= 0.98
 
 
-def test_the_interval_of_a_share_covers_where_steps_are_like_their_neighbours() -> None:
+def test_the_interval_of_a_share_covers_for_autocorrelated_steps() -> None:
     rng = np.random.default_rng(2)
     covered = 0
     for _ in range(500):
-        waits = np.exp(0.5 * wandering(rng, 60, 0.5))
+        waits = np.exp(0.5 * autocorrelated(rng, 60, 0.5))
         low, high = share_interval(waits, waits + np.exp(0.125)) or (1.0, 0.0)
         covered += low <= 0.5 <= high
     assert covered / 500 >= 0.90
 
 
-def wandering(rng: np.random.Generator, count: int, correlation: float) -> np.ndarray:
-    """Return normal numbers, of variance 1, each of which is correlated with the one before."""
+def autocorrelated(rng: np.random.Generator, count: int, correlation: float) -> np.ndarray:
+    """Return standard normal numbers with this correlation between neighbours."""
     found = rng.standard_normal(count)
     for number in range(1, count):
         found[number] = correlation * found[number - 1] + (1 - correlation**2) ** 0.5 * found[number]
@@ -187,10 +186,10 @@ def test_a_share_lies_in_its_interval(steps: int, seed: int) -> None:
     assert part.sum() / whole.sum() - 1e-9 <= high <= 1
 
 
-@pytest.mark.parametrize(("measured_s", "said"), [(0.01, False), (0.006, False), (0.004, True), (0.03, True)])
-def test_traced_steps_that_are_not_like_the_measured_ones_are_said(measured_s: float, said: bool) -> None:
+@pytest.mark.parametrize(("measured_s", "warned"), [(0.01, False), (0.006, False), (0.004, True), (0.03, True)])
+def test_traced_steps_that_differ_from_the_measured_ones_have_a_warning(measured_s: float, warned: bool) -> None:
     parts = dict.fromkeys(PARTS, 0.0) | {"kernel": 0.01}
     trace = TraceAnalysis(breakdown=Breakdown(steps=5, step_s=0.01, parts=parts, kernels=3))
     found = bottleneck(Point("any", "cpu", {}, "jax"), trace, None, cpu(), None, measured_s)
     assert found.bound == "device-bound"
-    assert (found.apart_text is not None) == said
+    assert (found.apart_text is not None) == warned

@@ -1,4 +1,4 @@
-"""CuPy streams of `cupy_device`, on a stand-in with the interface of CuPy 14 and no device."""
+"""Tests of CuPy streams of `cupy_device`, with a stand-in for CuPy 14 and without a device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from accelbench.profiling.devices import cupy_device
 
 
 class Stream:
-    """A stand-in for CuPy's: it takes over a stream by the protocol, and keeps what it was given."""
+    """Stand-in for CuPy's stream class: accepts a stream by CUDA's protocol and stores its owner."""
 
     def __init__(self, pointer: int, owner: object = None) -> None:
         self.ptr, self.owner = pointer, owner
@@ -32,23 +32,23 @@ def external_stream(pointer: int) -> Stream:
 
 @pytest.fixture
 def cupy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    face = SimpleNamespace(Stream=Stream, ExternalStream=external_stream)
+    cuda = SimpleNamespace(Stream=Stream, ExternalStream=external_stream)
     monkeypatch.setattr(Stream, "null", Stream(0), raising=False)
     module = ModuleType("cupy")
-    monkeypatch.setattr(module, "cuda", face, raising=False)
+    monkeypatch.setattr(module, "cuda", cuda, raising=False)
     monkeypatch.setitem(sys.modules, "cupy", module)
     cupy_device.cupy_stream.cache_clear()
-    return face
+    return cuda
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_stream_is_handed_to_cupy_by_cudas_protocol_and_remains_its_makers(cupy: SimpleNamespace) -> None:
+def test_a_stream_is_passed_by_cudas_protocol_and_keeps_its_owner(cupy: SimpleNamespace) -> None:
     stream = cupy_device.cupy_stream(0x7F00)
     assert stream.ptr == 0x7F00
-    assert stream.owner is not None, "CuPy destroys a stream without an owner"
+    assert stream.owner is not None, "CuPy would destroy a stream without an owner"
     assert cupy_device.cupy_stream(0x7F00) is stream
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_default_stream_is_cupys_own_which_belongs_to_no_device(cupy: SimpleNamespace) -> None:
+def test_the_default_stream_is_cupys_null_stream(cupy: SimpleNamespace) -> None:
     assert cupy_device.cupy_stream(0) is cupy.Stream.null

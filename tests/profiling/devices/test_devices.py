@@ -1,8 +1,9 @@
-"""Finding a device: what can be used is found, and what is missing is named together with its remedy."""
+"""Tests of finding devices: usable devices, and errors for missing ones with the remedy."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from accelbench.profiling.benchmark import Benchmark, Task
 from accelbench.profiling.devices import DeviceMissing, device_kind, find_device, is_installed
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES
+from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver
 from accelbench.profiling.measure.point import measure
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
@@ -46,7 +48,7 @@ def no_markers(monkeypatch: pytest.MonkeyPatch, no_driver: None) -> None:
 
 
 def refusal(device: str, root: Path) -> DeviceMissing:
-    """The refusal on a machine with these files and no libcuda."""
+    """Return the error for a device on a machine with these files and without libcuda."""
     with pytest.raises(DeviceMissing) as caught:
         find_device(device, root)
     assert "\n" not in str(caught.value)
@@ -56,26 +58,26 @@ def refusal(device: str, root: Path) -> DeviceMissing:
 # --- GPU: no driver library ---
 
 
-def test_a_machine_without_a_driver_says_what_was_looked_for(tmp_path: Path) -> None:
+def test_without_a_driver_the_error_lists_what_was_searched(tmp_path: Path) -> None:
     missing = refusal("gpu", tmp_path)
-    assert "looked for the driver's libno-such-driver.so, /dev/nvidia* and /proc/driver/nvidia" in missing.found
+    assert all(name in missing.found for name in ("libno-such-driver.so", "/dev/nvidia*", "/proc/driver/nvidia"))
     assert missing.found.endswith("found none of them")
     assert "DEVICE=cpu" in missing.advice
 
 
-def test_a_card_without_a_driver_asks_for_the_driver(tmp_path: Path) -> None:
+def test_a_card_without_a_driver_needs_the_driver(tmp_path: Path) -> None:
     missing = refusal("gpu", build(tmp_path, NVIDIA_CARD))
-    assert "an NVIDIA card on the PCI bus" in missing.found
-    assert missing.advice == "install the NVIDIA driver, 525 or newer"
+    assert "PCI bus" in missing.found
+    assert "525 or newer" in missing.advice
 
 
-def test_a_sound_device_is_no_card(tmp_path: Path) -> None:
+def test_a_sound_device_is_not_a_card(tmp_path: Path) -> None:
     assert "found none of them" in refusal("gpu", build(tmp_path, NVIDIA_AUDIO)).found
 
 
-def test_a_kernel_driver_without_its_library_asks_for_the_library(tmp_path: Path) -> None:
+def test_a_kernel_driver_without_its_library_needs_the_library(tmp_path: Path) -> None:
     missing = refusal("gpu", build(tmp_path, KERNEL_DRIVER, {"dev/nvidia0": ""}))
-    assert "the kernel driver 580.95.05 in /proc/driver/nvidia and /dev/nvidia0" in missing.found
+    assert all(name in missing.found for name in ("580.95.05", "/dev/nvidia0"))
     assert "LD_LIBRARY_PATH" in missing.advice
 
 
@@ -88,30 +90,32 @@ def test_a_kernel_driver_without_its_library_asks_for_the_library(tmp_path: Path
         ("var/run/secrets/kubernetes.io/namespace", "kubernetes", "nvidia.com/gpu: 1"),
     ],
 )
-def test_a_container_without_gpu_access_names_the_forgotten_flag(
+def test_a_container_without_gpu_access_names_the_missing_flag(
     tmp_path: Path, marker: str, engine: str, flag: str
 ) -> None:
     missing = refusal("gpu", build(tmp_path, KERNEL_DRIVER, {marker: ""}))
-    assert f"inside this {engine} container" in missing.found
-    assert "the kernel driver 580.95.05" in missing.found
+    assert f"{engine} container" in missing.found
+    assert "580.95.05" in missing.found
     assert flag in missing.advice
 
 
-def test_a_container_with_the_nodes_but_without_the_library_names_the_capability(tmp_path: Path) -> None:
+def test_a_container_with_device_files_but_no_library_names_the_capability(tmp_path: Path) -> None:
     missing = refusal("gpu", build(tmp_path, {".dockerenv": "", "dev/nvidia0": ""}))
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in missing.advice
 
 
-def test_a_batch_job_without_a_gpu_asks_the_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slurm_job_without_a_gpu_names_the_slurm_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "17")
-    assert refusal("gpu", tmp_path).advice == "ask Slurm for a GPU: --gres=gpu:1"
+    assert refusal("gpu", tmp_path).advice.endswith("--gres=gpu:1")
 
 
-def test_a_library_that_does_not_load_is_not_called_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unloadable_library_is_named_with_the_loaders_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken = tmp_path / "libcuda.so.1"
     broken.write_text("not a library")
     monkeypatch.setattr("accelbench.profiling.machine.nvidia.libcuda.LIBCUDA", str(broken))
-    with pytest.raises(DeviceMissing, match=r"that does not load .*(invalid ELF header|file too short)"):
+    with pytest.raises(DeviceMissing, match=r"libcuda\.so\.1 .*(invalid ELF header|file too short)"):
         find_device("gpu", tmp_path)
 
 
@@ -129,90 +133,110 @@ except DeviceMissing as missing:
 
 
 def find_with_driver(root: Path, device: str = "gpu", library: str = "json", **settings: str) -> str:
-    """What `find_device` says where the stub driver is; the GPU libraries are reduced to the one named."""
+    """Return the output of `find_device` with the stub driver; only `library` is a required library."""
     return run_with_driver(FIND % (library, device, root), **settings).strip()
 
 
 @pytest.mark.needs("gcc")
-def test_a_driver_a_device_and_the_libraries_make_a_gpu(tmp_path: Path) -> None:
+def test_driver_device_and_libraries_make_a_usable_gpu(tmp_path: Path) -> None:
     assert find_with_driver(tmp_path) == "gpu"
     assert find_with_driver(tmp_path, "auto") == "gpu"
 
 
 @pytest.mark.needs("gcc")
 def test_a_driver_without_a_device_gives_the_cuda_error(tmp_path: Path) -> None:
-    said = find_with_driver(tmp_path, STUB_CUINIT="100")
-    assert "cuInit answered CUDA_ERROR_NO_DEVICE; found no /dev/nvidia*" in said
-    assert "nvidia-smi" in said
+    message = find_with_driver(tmp_path, STUB_CUINIT="100")
+    assert re.search(r"cuInit \w+ CUDA_ERROR_NO_DEVICE; .*no /dev/nvidia\*", message)
+    assert "nvidia-smi" in message
 
 
 @pytest.mark.needs("gcc")
-def test_a_driver_that_counts_no_devices_says_so(tmp_path: Path) -> None:
-    assert "cuDeviceGetCount answered 0 devices" in find_with_driver(tmp_path, STUB_COUNT="0")
+def test_a_driver_without_devices_names_the_call(tmp_path: Path) -> None:
+    assert "cuDeviceGetCount" in find_with_driver(tmp_path, STUB_COUNT="0")
 
 
 @pytest.mark.needs("gcc")
-def test_an_error_with_a_known_remedy_names_it(tmp_path: Path) -> None:
-    said = find_with_driver(tmp_path, STUB_CUINIT="802")
-    assert "CUDA_ERROR_SYSTEM_NOT_READY" in said
-    assert "nvidia-fabricmanager" in said
+def test_an_error_with_a_known_remedy(tmp_path: Path) -> None:
+    message = find_with_driver(tmp_path, STUB_CUINIT="802")
+    assert "CUDA_ERROR_SYSTEM_NOT_READY" in message
+    assert "nvidia-fabricmanager" in message
 
 
 @pytest.mark.needs("gcc")
-def test_an_unnamed_error_gives_its_number(tmp_path: Path) -> None:
-    assert "cuInit answered CUDA error 12345" in find_with_driver(tmp_path, STUB_CUINIT="12345")
+def test_an_error_without_a_name_has_its_number(tmp_path: Path) -> None:
+    assert re.search(r"cuInit .*12345", find_with_driver(tmp_path, STUB_CUINIT="12345"))
 
 
 @pytest.mark.needs("gcc")
 @pytest.mark.parametrize("value", ["", "7", "-1"])
-def test_cards_hidden_by_the_variable_are_told_so(tmp_path: Path, value: str) -> None:
+def test_cards_hidden_by_the_variable(tmp_path: Path, value: str) -> None:
     root = build(tmp_path, {"dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidiactl": ""})
-    said = find_with_driver(root, STUB_CUINIT="100", CUDA_VISIBLE_DEVICES=value)
-    assert "found /dev/nvidia0, /dev/nvidia1" in said
-    assert f"CUDA_VISIBLE_DEVICES={value!r} hides every card" in said
+    message = find_with_driver(root, STUB_CUINIT="100", CUDA_VISIBLE_DEVICES=value)
+    assert "/dev/nvidia0, /dev/nvidia1" in message
+    assert f"CUDA_VISIBLE_DEVICES={value!r}" in message
 
 
 @pytest.mark.needs("gcc")
-def test_a_container_with_the_library_but_without_nodes_names_the_flag(tmp_path: Path) -> None:
-    said = find_with_driver(build(tmp_path, {".singularity.d/runscript": ""}), STUB_CUINIT="100")
-    assert "inside this apptainer container" in said
-    assert said.endswith("start the container with --nv")
+def test_a_container_with_the_library_but_no_device_files_names_the_flag(tmp_path: Path) -> None:
+    message = find_with_driver(build(tmp_path, {".singularity.d/runscript": ""}), STUB_CUINIT="100")
+    assert "apptainer container" in message
+    assert message.endswith(" --nv")
 
 
 @pytest.mark.needs("gcc")
-def test_slurm_without_a_gpu_is_asked_for_one(tmp_path: Path) -> None:
+def test_only_a_slurm_job_without_a_gpu_names_the_slurm_option(tmp_path: Path) -> None:
     assert "--gres=gpu:1" in find_with_driver(tmp_path, STUB_CUINIT="100", SLURM_JOB_ID="9")
     assert "--gres=gpu:1" not in find_with_driver(tmp_path, STUB_CUINIT="100", SLURM_JOB_ID="9", SLURM_JOB_GPUS="0")
 
 
 @pytest.mark.needs("gcc")
-def test_a_missing_library_names_the_extra_that_fits_the_driver(tmp_path: Path) -> None:
-    said = find_with_driver(tmp_path, library="no_such_library")
-    assert "Stub GPU 0 is here (driver for CUDA 12.8), but Python has no cupy" in said
-    assert said.endswith("make install DEVICE=gpu, or pip install 'accelbench[gpu]'")
+def test_a_missing_library_names_the_extra_for_the_driver(tmp_path: Path) -> None:
+    message = find_with_driver(tmp_path, library="no_such_library")
+    assert re.search(r"Stub GPU 0 .*12\.8.* cupy:", message)
+    assert message.endswith("make install DEVICE=gpu, or pip install 'accelbench[gpu]'")
     newer = find_with_driver(tmp_path, library="no_such_library", STUB_VERSION="13000")
     assert newer.endswith("make install DEVICE=gpu SET=gpu13, or pip install 'accelbench[gpu13]'")
     assert find_with_driver(tmp_path, "auto", library="no_such_library") == "cpu"
 
 
 @pytest.mark.needs("gcc")
-def test_a_driver_too_old_for_the_libraries_says_which_is_needed(tmp_path: Path) -> None:
-    said = find_with_driver(tmp_path, STUB_VERSION="11040")
-    assert "its driver serves CUDA 11.4 at most" in said
-    assert "525" in said
+def test_an_old_driver_names_the_required_version(tmp_path: Path) -> None:
+    message = find_with_driver(tmp_path, STUB_VERSION="11040")
+    assert "CUDA 11.4" in message
+    assert "525" in message
+
+
+def test_an_old_driver_may_lack_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class OldLibrary:
+        def __getitem__(self, name: str) -> Any:
+            if name != "cuDriverGetVersion":
+                raise AttributeError(f"undefined symbol: {name}")
+            return self.version
+
+        def version(self, pointer: Any) -> int:
+            pointer._obj.value = 9000
+            return 0
+
+    monkeypatch.setattr("ctypes.CDLL", lambda name: OldLibrary())
+    message = str(refusal("gpu", tmp_path))
+    assert "CUDA 9.0" in message
+    assert "525" in message
+    with pytest.raises(CudaError, match="cuInit"):
+        Driver().devices()
 
 
 # --- TPU, CPU, auto ---
 
 
-def test_a_machine_without_a_tpu_says_what_was_looked_for(tmp_path: Path) -> None:
+def test_without_a_tpu_the_error_lists_what_was_searched(tmp_path: Path) -> None:
     missing = refusal("tpu", build(tmp_path, GOOGLE_NETWORK_CARD, {"dev/vfio/0": "", "dev/accel/accel0": ""}))
-    assert "looked for /dev/accel*, /dev/vfio, TPU_NAME and COLAB_TPU_ADDR, found none of them" in missing.found
+    assert all(name in missing.found for name in ("/dev/accel*", "/dev/vfio", "TPU_NAME", "COLAB_TPU_ADDR"))
+    assert missing.found.endswith("found none of them")
 
 
-def test_a_tpu_without_its_device_file_says_so(tmp_path: Path) -> None:
+def test_a_tpu_without_its_device_file(tmp_path: Path) -> None:
     missing = refusal("tpu", build(tmp_path, TPU_CHIP))
-    assert "a TPU on the PCI bus, but no device file" in missing.found
+    assert "PCI bus" in missing.found
     assert "--privileged" in missing.advice
 
 
@@ -224,7 +248,7 @@ def test_a_tpu_without_its_library_names_the_extra(
 ) -> None:
     monkeypatch.setattr("accelbench.profiling.devices.tpu.is_installed", lambda module: module == "jax")
     missing = refusal("tpu", build(tmp_path, files))
-    assert missing.found == f"no usable TPU: /dev/{node} is here, but Python has no libtpu"
+    assert re.search(rf"/dev/{node}, .* libtpu$", missing.found)
     assert "accelbench[tpu]" in missing.advice
 
 
@@ -235,34 +259,34 @@ def test_a_tpu_with_its_libraries_is_found(tmp_path: Path, monkeypatch: pytest.M
     assert find_device("auto", root) == "tpu"
 
 
-def test_a_tpu_behind_the_network_needs_no_libtpu_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tpu_on_the_network_needs_no_local_libtpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accelbench.profiling.devices.tpu.is_installed", lambda module: module == "tensorflow")
     monkeypatch.setenv("COLAB_TPU_ADDR", "10.0.0.2:8470")
     assert find_device("tpu", tmp_path) == "tpu"
 
 
-def test_the_cpu_is_always_there(tmp_path: Path) -> None:
+def test_the_cpu_is_always_found(tmp_path: Path) -> None:
     assert find_device("cpu", tmp_path) == "cpu"
     assert find_device("auto", tmp_path) == "cpu"
 
 
-def test_an_unknown_name_is_a_mistake_of_the_caller(tmp_path: Path) -> None:
+def test_an_unknown_name_is_a_value_error(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'fpga'"):
         find_device("fpga", tmp_path)
 
 
-def test_looking_for_a_module_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_is_installed_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path, {"proud/__init__.py": "raise RuntimeError('imported')", "proud/inner.py": "", "spread/leaf.py": ""})
     monkeypatch.syspath_prepend(tmp_path)
     assert is_installed("proud.inner")
-    assert is_installed("spread.leaf")  # a namespace package, as `cuda` is
+    assert is_installed("spread.leaf")  # a namespace package, like `cuda`
     assert not is_installed("proud.other")
     assert not is_installed("proud.inner.deeper")
     assert not is_installed("no_such_module.inner")
     assert "proud" not in sys.modules
 
 
-# --- a kind of device that is one new file ---
+# --- a new kind of device in one file ---
 
 ABACUS = '''
 from pathlib import Path
@@ -271,7 +295,7 @@ from accelbench.profiling.devices import DeviceKind
 
 
 class Abacus(DeviceKind):
-    """An abacus, whose beads move after the call that pushed them."""
+    """An asynchronous device: beads move after the call that pushed them."""
 
     name = "abacus"
     title = "abacus"
@@ -281,7 +305,7 @@ class Abacus(DeviceKind):
         self.pushed, self.counted = 0, 0
 
     def find(self, root=Path("/")):
-        return "an abacus is here"
+        return "an abacus"
 
     def synchronize(self):
         self.counted, self.pushed = self.counted + self.pushed, 0
@@ -293,7 +317,7 @@ class Abacus(DeviceKind):
 
 @pytest.fixture
 def abacus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A kind of device, made up as a stranger would add it: one file, and no other is touched."""
+    """A new kind of device, added by one file."""
     (tmp_path / "abacus.py").write_text(ABACUS)
     monkeypatch.setattr(devices, "__path__", [*devices.__path__, str(tmp_path)])
     devices.kinds.cache_clear()
@@ -304,7 +328,7 @@ def abacus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def measured_on_abacus(run: Callable[[], None], verify: Callable[[], Verification]) -> Record:
     task = Task(run=run, verify=verify, work=Work(items=1, item="beads"))
-    counting = Benchmark("counting", lambda point: task, devices=("abacus",), axes={}, figure="items")
+    counting = Benchmark("counting", lambda point: task, devices=("abacus",), axes={}, metric="items")
     return measure(counting, Point("counting", "abacus", {}), collect(), max_seconds=0.1)
 
 
@@ -313,7 +337,7 @@ def test_a_kind_of_device_is_added_by_one_file(abacus: Any) -> None:
     assert find_device("abacus") == find_device("auto") == "abacus"
 
 
-def test_a_new_kind_is_measured_by_the_host_clock_to_the_end_of_its_work(abacus: Any) -> None:
+def test_a_new_kind_is_timed_by_the_host_clock_including_synchronization(abacus: Any) -> None:
     def push() -> None:
         abacus.pushed += 1
 
@@ -326,11 +350,11 @@ def test_a_new_kind_is_measured_by_the_host_clock_to_the_end_of_its_work(abacus:
     assert record.timing
     assert record.telemetry
     assert (record.point.device, record.timing.timer, record.telemetry.missing) == ("abacus", "host", [])
-    assert abacus.pushed == 0  # the last execution was waited for
+    assert abacus.pushed == 0  # the last execution was synchronized
     assert abacus.counted > len(record.timing.samples) * record.timing.loops
 
 
-def test_a_new_kind_says_how_much_memory_was_left_where_it_ran_out(abacus: Any) -> None:
+def test_a_memory_error_on_a_new_kind_has_its_free_memory(abacus: Any) -> None:
     def push() -> None:
         raise MemoryError("no bead is free")
 
@@ -338,21 +362,31 @@ def test_a_new_kind_says_how_much_memory_was_left_where_it_ran_out(abacus: Any) 
     assert (record.status, record.reason) == ("failed", "MemoryError: no bead is free (three beads left)")
 
 
-# --- before anything is installed ---
+# --- before the installation ---
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "said"),
+    ("name", "status", "package_set", "parts"),
     [
-        ("auto", 0, ""),
-        ("cpu", 0, ""),
-        ("tpu", 2, "accelbench: no TPU"),
-        ("fpga", 2, "accelbench: no device is called 'fpga': choose auto, cpu, gpu, tpu\n"),
+        ("cpu", 0, "cpu\n", ()),
+        ("tpu", 2, "", ("accelbench: ", "no TPU")),
+        ("fpga", 2, "", ("accelbench: ", "'fpga'", "auto, cpu, gpu, tpu")),
     ],
 )
-def test_a_device_is_looked_for_before_anything_is_installed(name: str, status: int, said: str) -> None:
+def test_the_device_check_needs_no_installed_package(
+    name: str, status: int, package_set: str, parts: tuple[str, ...]
+) -> None:
     bare = {"PATH": os.defpath, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-S", "-m", "accelbench.profiling.devices", name]
     done = subprocess.run(command, env=bare, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert done.stderr.startswith(said)
+    assert (done.returncode, done.stdout) == (status, package_set)
+    assert all(part in done.stderr for part in parts)
+
+
+AUTO = "from accelbench.profiling.devices.__main__ import main; main('auto')"
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize(("cuinit", "package_set"), [("0", "gpu"), ("100", "cpu")])
+def test_auto_selects_the_first_present_device(cuinit: str, package_set: str) -> None:
+    assert run_with_driver(AUTO, STUB_CUINIT=cuinit, TPU_NAME="").strip() == package_set

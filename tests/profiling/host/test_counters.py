@@ -1,4 +1,4 @@
-"""Host counters: what real processes do is counted, and what cannot be read is null with a reason."""
+"""Tests of the host counters: counts of real processes; unreadable counters are null with a reason."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def of_busy_cpu(pid: int, sampler: HostCounterSampler) -> float:
 
 
 WORK = """
-import os, sys
+import os, sys, time
 print("ready", flush=True)
 sys.stdin.readline()
 block = bytearray(64 << 20)
@@ -60,12 +60,13 @@ with open(sys.argv[1], "wb") as file:
     file.write(block)
     file.flush()
     os.fsync(file.fileno())
+time.sleep(0.01)  # a voluntary context switch
 print("done", flush=True)
 sys.stdin.readline()
 """
 
 
-def test_memory_and_files_that_are_written_show(tmp_path: Path) -> None:
+def test_memory_and_written_files_are_counted(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WORK, str(tmp_path / "written")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
@@ -83,12 +84,12 @@ def test_memory_and_files_that_are_written_show(tmp_path: Path) -> None:
     assert counted.rss_peak_bytes is not None
     assert counted.rss_peak_bytes > 64 << 20
     assert counted.voluntary_switches is not None
-    assert counted.voluntary_switches >= 1  # it waited for its input
+    assert counted.voluntary_switches >= 1
     if counted.disk_written_bytes is not None:
         assert counted.disk_written_bytes in (0, pytest.approx(64 << 20, rel=0.5))  # 0 on a file system in memory
 
 
-def test_a_process_that_ends_leaves_what_was_last_read() -> None:
+def test_an_ended_process_keeps_its_last_reading() -> None:
     with running(BUSY) as process, HostCounterSampler(process.pid, poll_s=0.05) as sampler:
         while sampler.elapsed_s <= 0:
             pass
@@ -99,7 +100,7 @@ def test_a_process_that_ends_leaves_what_was_last_read() -> None:
     assert counted.minor_faults is not None
 
 
-def test_a_process_that_is_not_there_is_null_with_reasons(tmp_path: Path) -> None:
+def test_a_missing_process_has_null_counters_with_reasons(tmp_path: Path) -> None:
     with HostCounterSampler(1, root=tmp_path) as sampler:
         pass
     counted = sampler.result()
@@ -109,7 +110,7 @@ def test_a_process_that_is_not_there_is_null_with_reasons(tmp_path: Path) -> Non
     assert HostCounters.model_validate_json(counted.model_dump_json()) == counted
 
 
-def test_what_the_kernel_writes_is_read(tmp_path: Path) -> None:
+def test_kernel_files_are_parsed(tmp_path: Path) -> None:
     stat = "7 (a (b) c) S 1 1 1 0 -1 0 {} 0 {} 0 {} {} 0 0 20 0 1"
     process = {
         "proc/7/stat": stat.format(1000, 5, 200, 100),
@@ -141,7 +142,7 @@ def test_what_the_kernel_writes_is_read(tmp_path: Path) -> None:
     assert count_between(reading, reading, {}).throttled_periods == 0
 
 
-def test_threads_begin_in_between_and_end_with_what_they_used() -> None:
+def test_threads_that_start_or_end_between_two_readings() -> None:
     begin = {1: ThreadTotals("main", 5.0, 1.0, 10, 2), 2: ThreadTotals("ends", 3.0, 0.0, 1, 1)}
     end = {1: ThreadTotals("main", 7.0, 1.5, 15, 2), 3: ThreadTotals("new", 0.5, None, 1, 0)}
     assert thread_difference(begin, end) == {
@@ -150,7 +151,7 @@ def test_threads_begin_in_between_and_end_with_what_they_used() -> None:
     }
 
 
-def test_a_network_that_cannot_be_read_is_unknown_and_one_without_cards_is_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_network_is_unknown_and_loopback_alone_is_zero(tmp_path: Path) -> None:
     assert read_network(tmp_path / "dev") == (None, None)
     build(tmp_path, {"dev": "    lo: 700 1 0 0 0 0 0 0 700 1 0 0 0 0 0 0"})
     assert read_network(tmp_path / "dev") == (0, 0)

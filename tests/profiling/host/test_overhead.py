@@ -1,4 +1,4 @@
-"""What a probe costs: stretches with and without it, compared by their means."""
+"""Tests of the overhead of a probe: mean step times with and without it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def window(begin: float, end: float) -> Window:
 
 
 def ends(*stretches: tuple[int, float]) -> list[float]:
-    """The ends of so many steps of such a length, one stretch after the other from 0."""
+    """Return the end times of consecutive stretches `(steps, step length)` that start at 0."""
     found = [0.0]
     for steps, length in stretches:
         found += [found[-1] + length * (step + 1) for step in range(steps)]
@@ -33,20 +33,20 @@ def test_steps_inside_a_window_are_compared_with_those_after_it() -> None:
     assert cost.pairs == 2
 
 
-def test_a_few_steps_that_a_probe_halts_count_with_all_the_time_they_lost() -> None:
-    """Nine of ten steps are untouched, and the median would see nothing."""
+def test_a_few_delayed_steps_count_with_all_their_lost_time() -> None:
+    """Nine of ten steps are not delayed: the mean changes, the median does not."""
     cost = step_overhead(ends(*[(9, 0.01), (1, 0.02)] * 10, (100, 0.01)), [window(0, 1.1)])
     assert cost is not None
     assert cost.factor == pytest.approx(1.1, rel=0.02)
 
 
-def test_without_steps_on_both_sides_nothing_is_known() -> None:
+def test_without_steps_inside_and_after_a_window_the_overhead_is_none() -> None:
     assert step_overhead(ends((10, 0.01)), [window(0, 1)]) is None
     assert step_overhead(ends((10, 0.01)), []) is None
     assert step_overhead([], [window(0, 1)]) is None
 
 
-def test_what_lies_between_epochs_is_no_step() -> None:
+def test_the_time_between_epochs_is_not_a_step() -> None:
     epochs = [0.0, 1.0, 2.0, nan, 50.0, 51.0, 52.0]
     cost = step_overhead(epochs, [window(0, 3)])
     assert cost is not None
@@ -55,14 +55,14 @@ def test_what_lies_between_epochs_is_no_step() -> None:
 
 @pytest.mark.slow
 def test_every_probe_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(overhead, "STRETCH_S", 0.3)
+    monkeypatch.setattr(overhead, "PERIOD_S", 0.3)
     found = {name: measure_overhead(probe, matrix_product(), rounds=2) for name, probe in probes(tmp_path).items()}
     assert list(found) == ["telemetry", "host counters", "py-spy"]
     assert all(cost.sentence().endswith("2 pairs)") for cost in found.values())
 
 
-def test_the_order_of_a_pair_is_turned(monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths = iter([1.0, 2.0, 1.0, 2.0])  # what is worked through first is always the faster
-    monkeypatch.setattr(overhead, "_stretch", lambda run: next(lengths))
+def test_the_order_of_the_pairs_alternates(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = iter([1.0, 2.0, 1.0, 2.0])  # the first measurement of a pair is always the faster one
+    monkeypatch.setattr(overhead, "_mean_seconds", lambda run: next(lengths))
     cost = measure_overhead(nullcontext, lambda: None, rounds=2)
     assert (cost.low, cost.high) == (0.5, 2.0)

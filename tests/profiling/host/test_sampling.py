@@ -1,8 +1,9 @@
-"""Sampling real processes: what they do is what is seen, and whatever goes wrong is said and costs nothing else."""
+"""Tests of sampling real processes: stacks, overhead budget, and failures with their reasons."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -29,18 +30,18 @@ from tests.fixtures.programs import BUSY, BUSY_WHILE_MAIN_SLEEPS, MATRIX_PRODUCT
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("linux")]
 UNBOUNDED = 1.0
-"""The budget with which native frames are read at once."""
+"""Budget with which native frames are read at once."""
 
 
 def wait_for_windows(sampler: HostSampler, number: int) -> None:
-    """Until so many windows have ended, or nothing more is to be expected."""
+    """Wait until the given number of windows has ended, or sampling has failed."""
     deadline = time.monotonic() + 60
     while len(sampler.result().windows) < number and not sampler._missing and time.monotonic() < deadline:
         time.sleep(0.1)
 
 
 def py_spy_wheel(folder: Path) -> Path:
-    """A wheel of a py-spy that says its name, laid out as the real one is."""
+    """Return a wheel of a py-spy that prints its name, with the layout of the real one."""
     wheel = folder / "py_spy-0.0.1-py3-none-any.whl"
     info = "py_spy-0.0.1.dist-info"
     files = {
@@ -51,13 +52,13 @@ def py_spy_wheel(folder: Path) -> Path:
     with zipfile.ZipFile(wheel, "w") as archive:
         for name, text in files.items():
             entry = zipfile.ZipInfo(name)
-            entry.external_attr = 0o100755 << 16  # a program may be run
+            entry.external_attr = 0o100755 << 16  # executable
             archive.writestr(entry, text)
         archive.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"]))
     return wheel
 
 
-def test_py_spy_is_found_beside_packages_that_were_installed_into_a_target(
+def test_py_spy_is_found_next_to_packages_installed_with_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel, target = py_spy_wheel(tmp_path), tmp_path / "target"
@@ -71,26 +72,28 @@ def test_py_spy_is_found_beside_packages_that_were_installed_into_a_target(
     assert subprocess.run([found], capture_output=True, text=True, check=True).stdout == "py-spy of the target\n"
 
 
-def test_each_kind_of_window_sees_what_it_is_for(tmp_path: Path) -> None:
+def test_each_kind_of_window_records_its_threads_and_frames(tmp_path: Path) -> None:
     with running(BUSY_WHILE_MAIN_SLEEPS) as process, HostSampler(process.pid, tmp_path, budget=UNBOUNDED) as sampler:
         wait_for_windows(sampler, 4)
     stacks, result = sampler.stacks(), sampler.result()
     assert [window.kind for window in result.windows[:4]] == ["all", "running", "gil", "native"]
     assert set(threads_of(stacks["all"]).values()) == {"MainThread", "spinner"}
-    assert set(threads_of(stacks["gil"]).values()) == {"spinner"}  # the main thread sleeps without the lock
+    assert set(threads_of(stacks["gil"]).values()) == {"spinner"}  # the main thread sleeps without the GIL
     assert any(not frame.is_python for stack in stacks["native"] for frame in stack.frames)
     assert not any(not frame.is_python for stack in stacks["all"] for frame in stack.frames)
     assert all(window.looks > 0 for window in result.windows[:4])
     assert result.missing == []
 
 
-def test_native_frames_whose_turn_did_not_come_are_missing(tmp_path: Path) -> None:
+def test_native_frames_without_a_window_are_missing(tmp_path: Path) -> None:
     with running(BUSY) as process, HostSampler(process.pid, tmp_path, budget=UNBOUNDED) as sampler:
         wait_for_windows(sampler, 1)
-    assert sampler.result().missing == ["native frames: the run ended before their turn came"]
+    (reason,) = sampler.result().missing
+    assert reason.startswith("native frames: ")
+    assert "costs" not in reason
 
 
-def test_windows_have_rests_between_them(tmp_path: Path) -> None:
+def test_windows_have_pauses_between_them(tmp_path: Path) -> None:
     with running(BUSY) as process, HostSampler(process.pid, tmp_path) as sampler:
         wait_for_windows(sampler, 2)
     windows = sampler.result().windows
@@ -102,44 +105,47 @@ def test_native_frames_that_cost_too_much_are_missing_with_the_reason(tmp_path: 
     with running(BUSY) as process, HostSampler(process.pid, tmp_path, budget=1e-9) as sampler:
         wait_for_windows(sampler, 1)
     (reason,) = sampler.result().missing
-    assert reason.startswith("native frames: reading them once costs about")
+    assert reason.startswith("native frames: ")
+    assert re.search(r"\d s, more than 0%", reason)
 
 
-def test_a_worker_that_dies_leaves_what_was_seen(tmp_path: Path) -> None:
+def test_a_worker_that_dies_keeps_its_samples(tmp_path: Path) -> None:
     with running(BUSY) as process, HostSampler(process.pid, tmp_path) as sampler:
         wait_for_windows(sampler, 1)
         process.kill()
         process.wait()
         sampler._thread.join(timeout=60)
-        assert not sampler._thread.is_alive()  # nothing is left to be sampled
+        assert not sampler._thread.is_alive()  # the sampler has stopped
     assert sum(sampler.stacks()["all"].values()) > 0
     assert not any("py-spy" in reason for reason in sampler.result().missing)
 
 
-def test_a_worker_that_is_gone_is_a_reason(tmp_path: Path) -> None:
+def test_an_ended_worker_is_a_reason(tmp_path: Path) -> None:
     process = subprocess.Popen(["true"])
     process.wait()
     with HostSampler(process.pid, tmp_path) as sampler:
         pass
-    assert sampler.result().missing == ["the worker had ended before it could be sampled"]
+    assert len(sampler.result().missing) == 1
 
 
-def test_a_pyspy_that_is_killed_costs_its_window_only(tmp_path: Path) -> None:
+def test_a_killed_pyspy_loses_its_window_only(tmp_path: Path) -> None:
     with running(BUSY) as process, HostSampler(process.pid, tmp_path, budget=UNBOUNDED) as sampler:
         wait_for_windows(sampler, 1)
         killed = None
         while killed is None:
-            mine = psutil.Process().children()
-            killed = next((child for child in mine if "py-spy" in child.name()), None)
+            children = psutil.Process().children()
+            killed = next((child for child in children if "py-spy" in child.name()), None)
         killed.kill()
-        wait_for_windows(sampler, 99)  # until it is said
+        wait_for_windows(sampler, 99)  # until the failure is listed
         assert process.poll() is None
-    assert sampler.result().missing[0] == "py-spy was killed by SIGKILL; that window is lost"
+    assert "SIGKILL" in sampler.result().missing[0]
     assert len(sampler.result().windows) >= 1
     assert sum(sampler.stacks()["all"].values()) > 0
 
 
-def test_a_pyspy_that_is_not_there_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pyspy_is_a_reason_with_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_package(name: str) -> NoReturn:
         raise PackageNotFoundError(name)
 
@@ -148,40 +154,40 @@ def test_a_pyspy_that_is_not_there_is_a_reason(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("accelbench.profiling.host.pyspy.distribution", no_package)
     with HostSampler(os.getpid(), tmp_path) as sampler:
         sampler._thread.join(timeout=60)
-    assert sampler.result().missing == ["py-spy is not installed for this interpreter: pip install py-spy"]
+    (reason,) = sampler.result().missing
+    assert reason.endswith("pip install py-spy")
 
 
 @pytest.mark.needs("root")
-def test_no_right_to_trace_is_a_reason_with_what_grants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_permission_to_trace_is_a_reason_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory() as name, running(BUSY) as process:
         folder = Path(name)
         folder.chmod(0o777)
         copy = shutil.copy(find_pyspy(), folder / "py-spy-copy")
-        stranger = folder / "py-spy"
+        unprivileged = folder / "py-spy"
         drop = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all"
-        stranger.write_text(f'#!/bin/sh\nexec {drop} {copy} "$@"\n')
-        stranger.chmod(0o755)
-        monkeypatch.setattr(sampling, "find_pyspy", lambda: stranger)
+        unprivileged.write_text(f'#!/bin/sh\nexec {drop} {copy} "$@"\n')
+        unprivileged.chmod(0o755)
+        monkeypatch.setattr(sampling, "find_pyspy", lambda: unprivileged)
         with HostSampler(process.pid, folder) as sampler:
             sampler._thread.join(timeout=60)
         assert process.poll() is None
     (reason,) = sampler.result().missing
-    assert reason.startswith("py-spy has no right to trace the worker")
     assert "--cap-add=SYS_PTRACE" in reason
     assert "kernel.yama.ptrace_scope" in reason
     assert sampler.result().windows == []
 
 
-def test_a_process_that_is_no_python_is_a_reason(tmp_path: Path) -> None:
+def test_a_process_without_python_is_a_reason(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         with HostSampler(process.pid, tmp_path) as sampler:
             sampler._thread.join(timeout=60)
         process.kill()
     (reason,) = sampler.result().missing
-    assert reason == "py-spy could not sample the worker: Failed to find python version from target process"
+    assert reason.endswith("Failed to find python version from target process")  # py-spy's own message
 
 
-def test_a_folder_that_cannot_be_written_is_a_reason(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_a_reason(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with running(BUSY) as process, HostSampler(process.pid, tmp_path / "file" / "host") as sampler:
         sampler._thread.join(timeout=60)
@@ -189,8 +195,8 @@ def test_a_folder_that_cannot_be_written_is_a_reason(tmp_path: Path) -> None:
     assert sampler.result().windows == []
 
 
-def test_what_was_written_is_there_when_the_sampler_dies(tmp_path: Path) -> None:
-    """The sampler is in a process of its own, and that is killed in its second window."""
+def test_written_windows_remain_when_the_sampler_dies(tmp_path: Path) -> None:
+    """The sampler runs in a separate process, which is killed in its second window."""
     script = f"""
 import sys, time
 from pathlib import Path
@@ -210,7 +216,7 @@ with HostSampler(int(sys.argv[1]), Path({str(tmp_path)!r})) as sampler:
     assert sum(read_windows(tmp_path)["all"].values()) > 0
 
 
-def test_a_ctrl_c_is_not_for_pyspy(tmp_path: Path) -> None:
+def test_pyspy_is_in_another_process_group_than_the_terminal(tmp_path: Path) -> None:
     with running(BUSY) as process, HostSampler(process.pid, tmp_path, budget=UNBOUNDED) as sampler:
         pids = []
         while not pids:
@@ -228,33 +234,32 @@ def test_a_ctrl_c_is_not_for_pyspy(tmp_path: Path) -> None:
         "Error: x\n\nCaused by:\n    0: Permission denied (os error 13)",
     ],
 )
-def test_a_refusal_names_the_setting_that_is_in_force(complaint: str, tmp_path: Path) -> None:
+def test_a_refusal_names_the_current_setting_of_yama(complaint: str, tmp_path: Path) -> None:
     root = build(tmp_path, {"proc/sys/kernel/yama/ptrace_scope": "1"})
     assert "kernel.yama.ptrace_scope is 1" in explain(complaint, root)
 
 
-def test_another_failure_is_told_in_pyspys_words() -> None:
-    assert explain("\nError: No such file or directory (os error 2)\n\nStack backtrace:\n 0: x") == (
-        "py-spy could not sample the worker: No such file or directory (os error 2)"
-    )
-    assert explain("") == "py-spy could not sample the worker: it gave no reason"
+def test_another_failure_has_pyspys_message() -> None:
+    found = explain("\nError: No such file or directory (os error 2)\n\nStack backtrace:\n 0: x")
+    assert found.endswith(": No such file or directory (os error 2)")
+    assert explain("").endswith("no reason given")
 
 
 @given(st.floats(1e-3, 1.0), st.floats(0, 100.0), st.integers(0, 1000), st.integers(1, 100))
-def test_a_rate_costs_no_more_than_the_budget(budget: float, cost_s: float, looks: int, fastest: int) -> None:
-    rate = affordable_rate(budget, cost_s, looks, fastest)
+def test_a_rate_costs_no_more_than_the_budget(budget: float, cost_s: float, samples: int, fastest: int) -> None:
+    rate = affordable_rate(budget, cost_s, samples, fastest)
     assert 1 <= rate <= fastest
-    assert rate == 1 or rate * cost_s <= budget * looks * (1 + 1e-9)
+    assert rate == 1 or rate * cost_s <= budget * samples * (1 + 1e-9)
 
 
-def test_the_first_windows_are_short_and_of_every_kind() -> None:
+def test_the_first_windows_are_short_and_have_every_kind() -> None:
     first = list(islice(schedule(), 8))
     assert [kind for kind, _ in first[:4]] == ["all", "running", "gil", "native"]
     assert {seconds for _, seconds in first[:4]} == {2}
     assert {seconds for _, seconds in first[4:]} == {4}
 
 
-def test_the_libraries_of_a_process_are_weighed() -> None:
+def test_library_bytes_of_a_process() -> None:
     with running(MATRIX_PRODUCT) as process:
         assert library_bytes(process.pid) > 10_000_000  # OpenBLAS alone
     assert library_bytes(process.pid) == 0

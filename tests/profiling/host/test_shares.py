@@ -1,4 +1,4 @@
-"""Where host time goes: each stack by its names, and threads by what is known of them."""
+"""Tests of the shares of host time: categories of stacks and of threads."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ KNOWN: list[tuple[str, Category]] = [
 
 
 @pytest.mark.parametrize(("stack", "category"), KNOWN)
-def test_a_stack_is_named_by_what_it_is_at(stack: str, category: Category) -> None:
+def test_category_of_a_stack(stack: str, category: Category) -> None:
     assert classify(parse_stack(f"thread (1): MainThread;{stack}")) == category
 
 
 @pytest.mark.parametrize(
     ("name", "category"),
     [
-        ("python", "kernels"),  # pools of BLAS and OpenMP bear the process's name
+        ("python", "kernels"),  # threads of BLAS and OpenMP have the process's name
         ("tf_XLAEigen", "kernels"),
         ("tf_Compute", "kernels"),
         ("tf_data_iterato", "input"),
@@ -82,11 +82,11 @@ def test_a_stack_is_named_by_what_it_is_at(stack: str, category: Category) -> No
         ("anything", "other"),
     ],
 )
-def test_a_thread_is_named_by_what_it_is_for(name: str, category: Category) -> None:
+def test_category_of_a_thread(name: str, category: Category) -> None:
     assert classify_thread(name, "python", "cpu") == category
 
 
-def test_on_a_gpu_tensorflows_threads_launch() -> None:
+def test_tensorflows_compute_threads_are_runtime_on_a_gpu() -> None:
     assert classify_thread("tf_Compute", "python", "gpu") == "runtime"
 
 
@@ -102,13 +102,13 @@ WINDOWS = st.fixed_dictionaries(
 )
 
 
-def test_a_thread_that_always_runs_does_what_it_is_seen_at() -> None:
+def test_a_busy_thread_has_the_shares_of_its_samples() -> None:
     shares = step_thread_shares({"all": {PYTHON: 60, CALL: 40}, "running": {PYTHON: 30, CALL: 20}}, 1, busy=1.0)
     assert shares == {"dispatch": 0.6, "input": 0, "runtime": 0.4, "kernels": 0, "waiting": 0, "other": 0}
 
 
-def test_a_call_that_does_not_run_waits() -> None:
-    """A quarter of the looks in Python, the rest in a call that runs in none of them."""
+def test_a_call_that_is_not_running_counts_as_waiting() -> None:
+    """A quarter of the samples are in Python, the rest in a call that is never running."""
     shares = step_thread_shares({"all": {PYTHON: 25, CALL: 75}, "running": {PYTHON: 50}}, 1, busy=0.25)
     assert shares is not None
     assert (shares["dispatch"], shares["waiting"]) == pytest.approx((0.25, 0.75))
@@ -120,8 +120,8 @@ def test_waiting_in_the_data_pipeline_is_input() -> None:
     assert (shares["dispatch"], shares["input"]) == pytest.approx((0.1, 0.9))
 
 
-def test_native_frames_correct_what_is_seen_without_them() -> None:
-    """A product of matrices looks like Python as long as only Python's frames are seen."""
+def test_native_frames_correct_the_category() -> None:
+    """Without native frames, a matrix product is classified as Python."""
     product = stack("<module> (run.py:3);step (run.py:9);dgemm_kernel (libscipy_openblas64_.so)")
     windows = {"running": {PYTHON: 100}, "native": {product: 3, PYTHON: 1}}
     shares = running_shares(windows, 1)
@@ -129,7 +129,7 @@ def test_native_frames_correct_what_is_seen_without_them() -> None:
     assert (shares["kernels"], shares["dispatch"]) == pytest.approx((0.75, 0.25))
 
 
-def test_a_thread_that_was_hardly_seen_has_no_shares() -> None:
+def test_a_thread_with_few_samples_has_no_shares() -> None:
     assert step_thread_shares({"all": {PYTHON: 4}}, 1, busy=1.0) is None
     assert step_thread_shares({"all": {PYTHON: 50}}, 2, busy=1.0) is None
 
@@ -147,7 +147,7 @@ def totals(name: str, cpu_s: float) -> ThreadTotals:
     return ThreadTotals(name, cpu_s, 0.0, 0, 0)
 
 
-def test_cpu_time_is_shared_out_over_python_and_native_threads() -> None:
+def test_cpu_time_covers_python_and_native_threads() -> None:
     windows = {"running": {PYTHON: 50, CALL: 50}, "all": {stack("a (b.py:1)", 2, "input_0"): 9}}
     threads = {1: totals("python", 2.0), 2: totals("python", 1.0), 3: totals("python", 4.0), 4: totals("python", 1.0)}
     found = thread_shares(windows, threads, "python", "cpu")  # type: ignore[arg-type]
@@ -163,12 +163,12 @@ def test_cpu_time_is_shared_out_over_python_and_native_threads() -> None:
     )
 
 
-def test_no_cpu_time_has_no_shares() -> None:
+def test_without_cpu_time_there_are_no_shares() -> None:
     assert cpu_shares([]) is None
     assert cpu_shares(thread_shares({}, {1: totals("python", 0.0)}, "python", "cpu")) is None
 
 
-def test_a_generator_that_never_rests_is_one_data_maker() -> None:
+def test_a_busy_generator_is_one_data_maker() -> None:
     making = stack("__call__ (tensorflow/python/ops/script_ops.py:270)", 7, "")
-    assert data_makers({CALL: 20, making: 19}, step_thread=1, looks=20) == pytest.approx(0.95)
+    assert data_makers({CALL: 20, making: 19}, step_thread=1, samples=20) == pytest.approx(0.95)
     assert data_makers({}, 1, 0) is None

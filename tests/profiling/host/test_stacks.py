@@ -1,8 +1,9 @@
-"""Collapsed stacks: what py-spy writes is read, and what is written can be read by others."""
+"""Tests of collapsed stacks: parsing py-spy's output and writing speedscope files."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -37,7 +38,7 @@ STACKS = st.dictionaries(
 
 
 def collapsed(stacks: dict[Stack, int]) -> str:
-    """Return the file that py-spy would write of these stacks."""
+    """Return these stacks in py-spy's output format."""
     return "".join(
         f"{';'.join([f'thread ({stack.thread}): {stack.thread_name}', *map(str, stack.frames)])} {count}\n"
         for stack, count in stacks.items()
@@ -51,7 +52,7 @@ thread (0x1F);pybind11::initialize<init(module_&)::$_58>(int, char const*)::{lam
 """
 
 
-def test_what_pyspy_writes_is_read() -> None:
+def test_parsing_of_pyspys_output() -> None:
     stacks = parse_stacks(REAL)
     assert threads_of(stacks) == {30595: "MainThread", 30597: "input_0", 31: ""}
     busy, waiting, native = stacks
@@ -64,21 +65,21 @@ def test_what_pyspy_writes_is_read() -> None:
     assert list(stacks.values()) == [16, 59, 2]
 
 
-def test_stacks_without_threads_are_read() -> None:
+def test_parsing_of_stacks_without_threads() -> None:
     (stack,) = parse_stacks("<module> (a.py:1);main (a.py:2) 7\n")
     assert stack == Stack(None, "", (Frame("<module>", "a.py", 1), Frame("main", "a.py", 2)))
 
 
 @settings(deadline=None, max_examples=30)
 @given(STACKS)
-def test_any_stacks_are_read_as_they_were_written(stacks: dict[Stack, int]) -> None:
+def test_any_stacks_survive_writing_and_parsing(stacks: dict[Stack, int]) -> None:
     assert parse_stacks(collapsed(stacks)) == stacks
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(STACKS, STACKS)
-def test_two_windows_together_are_their_sum(a: dict[Stack, int], b: dict[Stack, int]) -> None:
+def test_two_merged_windows_are_their_sum(a: dict[Stack, int], b: dict[Stack, int]) -> None:
     assert merge([a, b]) == Counter(a) + Counter(b) == parse_stacks(collapsed(a) + collapsed(b))
 
 
@@ -90,8 +91,8 @@ def test_any_text_is_a_frame(text: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["main (a.py:1)", "main (a.py:1) x", "7", "main -3", "main 1.5"])
-def test_a_line_that_is_no_stack_is_an_error(line: str) -> None:
-    with pytest.raises(ValueError, match="not a collapsed stack"):
+def test_a_line_in_another_format_is_an_error(line: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(repr(line))):
         parse_stacks(REAL + line)
 
 
@@ -102,7 +103,9 @@ def test_an_empty_file_has_no_stacks() -> None:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(STACKS)
-def test_a_speedscope_file_holds_every_look(tmp_path_factory: pytest.TempPathFactory, stacks: dict[Stack, int]) -> None:
+def test_a_speedscope_file_contains_every_sample(
+    tmp_path_factory: pytest.TempPathFactory, stacks: dict[Stack, int]
+) -> None:
     path = tmp_path_factory.mktemp("speedscope") / "host.json"
     write_speedscope(stacks, path, "Host time")
     document = json.loads(path.read_text(encoding="utf-8"))
@@ -121,7 +124,7 @@ def test_a_speedscope_file_holds_every_look(tmp_path_factory: pytest.TempPathFac
     assert read == expected
 
 
-def test_each_thread_is_a_profile_of_its_own(tmp_path: Path) -> None:
+def test_each_thread_is_a_separate_profile(tmp_path: Path) -> None:
     write_speedscope(parse_stacks(REAL), tmp_path / "host.json", "Host time")
     profiles = json.loads((tmp_path / "host.json").read_text())["profiles"]
     assert [profile["name"] for profile in profiles] == ["MainThread (30595)", "input_0 (30597)", "thread (31)"]

@@ -1,4 +1,4 @@
-"""The CPU time of the steady steps: what ran, what waited for a CPU, and what a quota stopped."""
+"""Tests of the CPU time of steady steps: running, waiting for a CPU, and throttled by a quota."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def moment(when_s: float, threads: dict[int, Schedule], throttled_s: float | Non
     return CpuSnapshot(when_s, threads, {} if throttled_s is None else {GROUP: Throttling(0, throttled_s)})
 
 
-def test_the_threads_times_add_up_whether_they_were_there_before_or_not() -> None:
+def test_times_of_old_and_new_threads_add_up() -> None:
     begin = moment(1.0, {1: Schedule(5.0, 1.0), 2: Schedule(9.0, 9.0)}, 0.5)
     end = moment(3.0, {1: Schedule(6.5, 1.25), 3: Schedule(0.5, 0.25)}, 1.5)
     assert cpu_between(begin, end) == CpuTime(wall_s=2.0, run_s=2.0, wait_s=0.5, longest_wait_s=0.25, throttled_s=1.0)
 
 
-def test_a_kernel_that_does_not_tell_gives_no_figure(tmp_path: Path) -> None:
+def test_without_kernel_counters_the_cpu_time_is_none(tmp_path: Path) -> None:
     assert cpu_between(read_moment(tmp_path), read_moment(tmp_path)) is None
 
 
-def test_the_kernels_files_are_read(tmp_path: Path) -> None:
+def test_kernel_files_are_parsed(tmp_path: Path) -> None:
     root = build(tmp_path, CGROUP_V2, {"proc/self/task/8/schedstat": "1500000000 250000000 9"})
     found = read_moment(root)
     assert found.threads == {8: Schedule(1.5, 0.25)}
@@ -47,8 +47,8 @@ def test_the_kernels_files_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_only_the_steps_that_are_samples_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch runs from 10 s to 20 s, its warm-up until 16 s; the next from 100 s to 110 s."""
+def test_only_the_steps_that_are_samples_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first epoch runs from 10 s to 20 s with a warm-up until 16 s, the second from 100 s to 110 s."""
     now = 0.0
 
     def read() -> CpuSnapshot:
@@ -71,12 +71,12 @@ def test_only_the_steps_that_are_samples_are_watched(monkeypatch: pytest.MonkeyP
     assert found.throttled_s is None
 
 
-def test_a_training_that_ends_in_its_warm_up_has_no_figure() -> None:
+def test_a_training_that_ends_in_its_warm_up_has_no_cpu_time() -> None:
     assert StepsCpu().result() is None
 
 
 def burn() -> CpuTime | None:
-    """Use all CPU time that there is for a few seconds."""
+    """Keep a CPU busy for a few seconds; return the CPU time."""
     begin = read_moment()
     while time.perf_counter() - begin.when_s < BURN_S:
         pass
@@ -88,7 +88,7 @@ def burn() -> CpuTime | None:
 @pytest.mark.parametrize(
     ("quota_us", "period_us", "above"), [(5_000, 100_000, False), (50_000, 1_000_000, False), (1_000, 20_000, True)]
 )
-def test_a_real_quota_is_seen_whatever_its_period_and_whosever_group_has_it(
+def test_a_real_quota_is_detected_at_any_period_in_the_own_group_or_above(
     quota_us: int, period_us: int, above: bool
 ) -> None:
     try:

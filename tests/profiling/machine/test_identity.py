@@ -1,4 +1,4 @@
-"""The names of a host and its user are taken out of texts, and nothing else is."""
+"""Tests of the anonymization of texts: names of user and host are replaced, other text is unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALICE = Identity(frozenset({"/home/alice"}), frozenset({"alice"}), frozenset({"s
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('File "/home/alice/bench/x.py", line 3', 'File "~/bench/x.py", line 3'),
         ("--out=/home/alice/runs", "--out=~/runs"),
@@ -28,33 +28,33 @@ ALICE = Identity(frozenset({"/home/alice"}), frozenset({"alice"}), frozenset({"s
         ("alice in wonderland", "alice in wonderland"),
     ],
 )
-def test_a_text_names_neither_home_nor_user_nor_host(text: str, told: str) -> None:
-    assert ALICE.out_of(text) == told
+def test_home_user_and_host_are_replaced_in_text(text: str, expected: str) -> None:
+    assert ALICE.anonymize(text) == expected
 
 
 @given(st.text())
-def test_what_holds_no_name_stays_as_it_is(text: str) -> None:
+def test_text_without_names_is_unchanged(text: str) -> None:
     if not any(name in text for name in ("alice", "skynet")):
-        assert ALICE.out_of(text) == text
+        assert ALICE.anonymize(text) == text
 
 
-def test_ordinary_names_are_words_like_others() -> None:
-    assert Identity(frozenset(), frozenset({"root"}), frozenset({"gpu", "a"})).out_of("/root/a gpu") == "/root/a gpu"
+def test_common_names_are_not_replaced() -> None:
+    assert Identity(frozenset(), frozenset({"root"}), frozenset({"gpu", "a"})).anonymize("/root/a gpu") == "/root/a gpu"
 
 
-def test_the_words_of_a_schema_are_left_in_json() -> None:
+def test_terms_of_the_schema_are_unchanged_in_json() -> None:
     measured = Identity(frozenset(), frozenset({"measured"}), frozenset({"matmul"}))
     written = json.dumps({"status": "measured", "benchmark": "matmul", "reason": "matmul is away", "matmul": 1})
-    told = json.loads(measured.out_of_json(written))
-    assert told == {"status": "measured", "benchmark": "matmul", "reason": "localhost is away", "matmul": 1}
+    expected = json.loads(measured.anonymize_json(written))
+    assert expected == {"status": "measured", "benchmark": "matmul", "reason": "localhost is away", "matmul": 1}
 
 
-def test_json_without_a_name_is_the_very_same_text() -> None:
+def test_json_without_names_is_unchanged() -> None:
     written = '{"x":  1e-05, "y": "é"}'
-    assert ALICE.out_of_json(written) == written
+    assert ALICE.anonymize_json(written) == written
 
 
-def test_the_names_are_those_of_the_system_and_of_the_environment() -> None:
+def test_names_are_found_in_the_system_and_in_environment_variables() -> None:
     found = find_identity({"HOME": "/peculiar", "USER": "someone", "HOSTNAME": "far.away.example"})
     assert "/peculiar" in found.homes
     assert "someone" in found.users

@@ -1,4 +1,4 @@
-"""The commands that install optional packages: each names an extra that pyproject.toml has."""
+"""Tests of the commands that install optional packages; their extras must exist in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from accelbench.profiling.machine.packages import TENSORFLOW_BELOW, Extra, Packa
 from tests.conftest import ROOT
 
 NAMED = re.compile(r"(?:accelbench|'\.)\[([a-z0-9,]+)\]")
-"""The extras of a requirement: `accelbench[torch]`, or `'.[cpu,dev]'` in the folder of the sources."""
+"""Extras of a requirement: `accelbench[torch]`, or `'.[cpu,dev]'` in the source folder."""
 FOLDERS = ("accelbench", "containers", "docs", "kernels", "profiling", "requirements", "tests", "workloads")
 
 
@@ -23,12 +23,12 @@ def extras() -> set[str]:
     return set(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"])
 
 
-def test_the_extras_that_messages_name_are_those_of_the_package(extras: set[str]) -> None:
+def test_extras_in_messages_are_the_packages_extras(extras: set[str]) -> None:
     assert set(get_args(Extra)) == extras
     assert set(get_args(PackageSet)) <= extras
 
 
-def test_every_extra_that_a_file_names_exists(extras: set[str]) -> None:
+def test_every_extra_named_in_a_file_exists(extras: set[str]) -> None:
     files = [*ROOT.glob("*"), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*"))]
     found = {
         (str(file.relative_to(ROOT)), extra)
@@ -58,11 +58,11 @@ def test_a_framework_is_installed_for_the_device(
     monkeypatch.setattr(sys, "version_info", (3, 13, 0))
     remedy = install_framework(backend, packages)
     assert remedy == f"pip install '{requirement}'"
-    assert not_installed(backend, remedy).endswith(f"is not installed: {remedy}")
+    assert not_installed(backend, remedy).endswith(f": {remedy}")
 
 
 @pytest.mark.parametrize("version", [TENSORFLOW_BELOW, (3, 15)])
-def test_no_command_is_given_where_tensorflow_has_no_package(
+def test_without_a_tensorflow_package_there_is_no_install_command(
     version: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "version_info", (*version, 0))
@@ -73,9 +73,9 @@ def test_no_command_is_given_where_tensorflow_has_no_package(
 
 
 @pytest.mark.parametrize("device", get_args(PackageSet))
-def test_each_device_has_tensorflow_or_else_jax(device: PackageSet) -> None:
+def test_each_device_has_tensorflow_or_jax(device: PackageSet) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [Requirement(line) for line in project["optional-dependencies"][device]]
+    requirements = [Requirement(line) for line in project["optional-dependencies"][device]]
     for python, framework in (
         ((3, 11), "tensorflow"),
         ((3, 13), "tensorflow"),
@@ -83,10 +83,12 @@ def test_each_device_has_tensorflow_or_else_jax(device: PackageSet) -> None:
         ((3, 15), "jax"),
     ):
         version = ".".join(map(str, python))
-        there = [one.name for one in wanted if one.marker is None or one.marker.evaluate({"python_version": version})]
-        assert [name.split("-")[0] for name in there if name.startswith(("tensorflow", "jax"))] == [framework]
+        selected = [
+            one.name for one in requirements if one.marker is None or one.marker.evaluate({"python_version": version})
+        ]
+        assert [name.split("-")[0] for name in selected if name.startswith(("tensorflow", "jax"))] == [framework]
 
 
-def test_no_command_is_made_up_for_a_backend_of_an_own_benchmark() -> None:
+def test_an_unknown_backend_has_no_install_command() -> None:
     assert install_framework("absent", "cpu") == ""
     assert not_installed("absent", "") == "absent is not installed"

@@ -1,4 +1,4 @@
-"""The verdict names what holds a training back: trainings that are held back by one known thing each."""
+"""The bottleneck of training workloads, each with one built-in bottleneck."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from tests.fixtures.bound_workloads import BATCH, SLEEP_S, large_products, slow_
 from tests.fixtures.verdict_cases import CASES, Case, Impossible, unchanged, verdict
 from tests.requirements import not_tested
 
-pytestmark = pytest.mark.alone
-
 CHECKED = {
     "slow-input",
     "hungry-input",
@@ -31,9 +29,9 @@ CHECKED = {
     "tiny-operations",
     "large-products",
 }
-"""The workloads that are judged here, as the machine is; `make bench-self PART=verdicts` judges all."""
+"""The workloads tested here, without changes of the environment; `make bench-self PART=verdicts` tests all."""
 FURTHER = {"hungry-input", "waiting-at-begin"}
-"""CI leaves these of them out: input is made slowly by `looping-input`, too, and steps wait for a `held-lock`."""
+"""The workloads that CI leaves out, because `looping-input` and `held-lock` have similar bottlenecks."""
 JUDGED = [
     pytest.param(case, id=case.workload, marks=[pytest.mark.exhaustive] if case.workload in FURTHER else [])
     for case in CASES
@@ -42,9 +40,10 @@ JUDGED = [
 THROTTLED = "a quota of a parent group"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("case", JUDGED)
-def test_the_verdict_names_what_was_built_in(case: Case, backend: str) -> None:
+def test_the_verdict_is_the_built_in_bottleneck(case: Case, backend: str) -> None:
     found = verdict(case, backend)
     assert found.bound in case.right, found
     assert sum(found.shares.values()) == pytest.approx(1, abs=0.01)
@@ -53,16 +52,18 @@ def test_the_verdict_names_what_was_built_in(case: Case, backend: str) -> None:
     assert found.help
 
 
+@pytest.mark.alone
 @pytest.mark.needs("torch")
-def test_a_trace_of_pytorch_s_shows_the_threads_that_make_the_input() -> None:
+def test_a_trace_of_pytorch_contains_the_input_threads() -> None:
     (case,) = (case for case in CASES if case.workload == "looping-workers")
     found = verdict(case, "torch")
     assert found.bound == "input-bound", found
 
 
+@pytest.mark.alone
 @pytest.mark.needs("cpu-quota")
 @pytest.mark.timeout(600)
-def test_a_process_stopped_by_its_cpu_quota_is_told_so() -> None:
+def test_a_process_throttled_by_its_cpu_quota_is_quota_bound() -> None:
     (case,) = (case for case in CASES if case.name == THROTTLED)
     try:
         found = verdict(case, "tensorflow")
@@ -70,11 +71,12 @@ def test_a_process_stopped_by_its_cpu_quota_is_told_so() -> None:
         not_tested("cpu-quota", str(reason))
     assert found.bound == "cpu-quota-bound", found
     assert "quota" in (found.quota_text or "")
-    assert found.shares["device"] > 0, "what it was stopped in is still shown"
+    assert found.shares["device"] > 0
 
 
-def test_a_profiler_that_does_not_start_leaves_the_verdict_to_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiler, "unwritable", lambda folder: "the trace folder cannot be written: no space left")
+@pytest.mark.alone
+def test_without_the_frameworks_profiler_the_verdict_is_from_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiler, "unwritable", lambda folder: "no space left")
     monkeypatch.setattr("accelbench.profiling.measure.profiled_steps.HOST_S", 9.0)
     allow_tracing(os.getpid())  # as a worker does
     point = Point("large-products", "cpu", {"batch": 32}, "tensorflow", seed=1)
@@ -86,26 +88,28 @@ def test_a_profiler_that_does_not_start_leaves_the_verdict_to_py_spy(monkeypatch
     assert "no space left" in (found.bottleneck.shares_text or "")
 
 
-def test_the_sensors_stand_beside_the_curves_over_time(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_sensor_readings_are_stored_as_scalars(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     point = Point("slow-input", "cpu", {"batch": BATCH}, "tensorflow", seed=1)
     benchmark = Benchmark("slow-input", slow_input, ("cpu",), {"batch": (BATCH,)}, "items", backends=("tensorflow",))
     record = measure(benchmark, point, collect(), 1.0, KeptFolders(run=tmp_path, trace="trace"))
     assert record.profile is not None, record.reason
-    assert not [sentence for sentence in record.profile.missing if "scalars" in sentence]
+    assert not [reason for reason in record.profile.missing if "scalars" in reason]
     found = EventAccumulator(str(tmp_path / "trace"))
     found.Reload()
     begin, steps = record.started.timestamp(), found.Scalars("step/time_s")
     for tag in ("telemetry/process.rss", "telemetry/cpu.load"):
         moments = [event.wall_time - begin for event in found.Scalars(tag)]
-        assert len(moments) > 3, "more than its least, median and largest value"
+        assert len(moments) > 3, "not the minimum, median and maximum only"
         assert moments == sorted(set(moments))
-        assert moments[0] < steps[-1].wall_time - begin, "beside the steps"
+        assert moments[0] < steps[-1].wall_time - begin, "during the steps"
         assert moments[-1] < record.elapsed_s
 
 
-def test_a_training_shorter_than_the_window_ends_by_itself() -> None:
+@pytest.mark.slow
+def test_train_until_ends_at_the_condition_or_with_the_training() -> None:
     point = Point("slow-input", "cpu", {"batch": 32}, "tensorflow", seed=1)
     training, steps = slow_input(point), list[int]()
     train_until(training.fit, lambda: bool(steps.append(1)))

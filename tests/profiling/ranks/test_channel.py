@@ -1,8 +1,9 @@
-"""Messages arrive whole and in order however they are cut, and what is no message ends the connection."""
+"""Channels: messages arrive complete and in order, and an invalid message ends the connection."""
 
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,7 @@ messages = st.lists(st.dictionaries(st.text(), values, max_size=3), max_size=5)
 
 @contextmanager
 def pair(limit: int = 1000) -> Iterator[tuple[socket.socket, Channel]]:
-    """A plain socket, and the channel that reads what is sent to it."""
+    """Yield a socket and the channel at its other end."""
     plain, end = socket.socketpair()
     channel = Channel(end, limit)
     with plain:
@@ -42,11 +43,11 @@ def read_all(channel: Channel) -> list[dict[str, Any]]:
     return found
 
 
-@given(sent=messages, whole=st.booleans(), data=st.data())
-def test_messages_arrive_whole_and_in_order_wherever_they_are_cut(
-    sent: list[dict[str, Any]], whole: bool, data: st.DataObject
+@given(sent=messages, complete=st.booleans(), data=st.data())
+def test_messages_arrive_complete_and_in_order_wherever_they_are_split(
+    sent: list[dict[str, Any]], complete: bool, data: st.DataObject
 ) -> None:
-    ascii_only = data.draw(st.booleans())  # another program may send other characters as they are
+    ascii_only = data.draw(st.booleans())  # another program may send unescaped characters
     lines = [json.dumps(message, ensure_ascii=ascii_only).encode() for message in sent]
     stream = b"".join(line + b"\n" for line in lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
@@ -56,7 +57,7 @@ def test_messages_arrive_whole_and_in_order_wherever_they_are_cut(
             if end > begin:
                 plain.sendall(stream[begin:end])
                 found += channel.read()
-        plain.sendall(b"" if whole else b'{"half": ')
+        plain.sendall(b"" if complete else b'{"half": ')
         plain.shutdown(socket.SHUT_WR)
         found += read_all(channel)
         assert channel.fault is None
@@ -64,7 +65,7 @@ def test_messages_arrive_whole_and_in_order_wherever_they_are_cut(
 
 
 @given(sent=messages)
-def test_what_one_channel_sends_the_other_receives(sent: list[dict[str, Any]]) -> None:
+def test_a_sent_message_is_received(sent: list[dict[str, Any]]) -> None:
     one, other = map(Channel, socket.socketpair())
     for message in sent:
         assert one.send(message=message)
@@ -75,7 +76,7 @@ def test_what_one_channel_sends_the_other_receives(sent: list[dict[str, Any]]) -
     other.close()
 
 
-def test_the_record_of_a_long_training_is_one_message() -> None:
+def test_the_record_of_a_long_training_run_is_one_message() -> None:
     one, other = map(Channel, socket.socketpair())
     steps = [0.001 + step * 1e-9 for step in range(200_000)]
     with ThreadPoolExecutor() as pool:
@@ -86,8 +87,8 @@ def test_the_record_of_a_long_training_is_one_message() -> None:
     other.close()
 
 
-@pytest.mark.parametrize("ended", [True, False], ids=["a whole line", "a line that does not end"])
-def test_a_line_beyond_the_limit_ends_the_connection_and_what_came_before_is_read(ended: bool) -> None:
+@pytest.mark.parametrize("ended", [True, False], ids=["complete line", "line without end"])
+def test_a_line_over_the_limit_ends_the_connection_after_the_messages_before_it(ended: bool) -> None:
     with pair(limit=100) as (plain, channel):
         longest = json.dumps({"a": "x" * 91}).encode()
         assert len(longest) == channel.limit
@@ -95,21 +96,21 @@ def test_a_line_beyond_the_limit_ends_the_connection_and_what_came_before_is_rea
         if ended:
             plain.sendall(longest + b"\n")
         assert read_all(channel) == [{"a": "x" * 91}]
-        assert 'no JSON object of at most 100 bytes: b\'{"a": "xxx' in str(channel.fault)
+        assert '100 bytes): b\'{"a": "xxx' in str(channel.fault)
         assert channel.read() == []
-        with pytest.raises(ValueError, match="a message of 101 bytes is longer than the 100"):
+        with pytest.raises(ValueError, match=r"101 bytes .* 100 bytes"):
             channel.send(a="x" * 92)
 
 
 @pytest.mark.parametrize("line", [b"GET / HTTP/1.1", b"[1, 2]", b"", b"\xff", b"[" * 900, b"null"])
-def test_a_line_that_is_no_message_ends_the_connection(line: bytes) -> None:
+def test_an_invalid_message_ends_the_connection(line: bytes) -> None:
     with pair() as (plain, channel):
         plain.sendall(line + b"\n" + b'{"after": 1}\n')
         assert read_all(channel) == []
-        assert "no JSON object" in str(channel.fault)
+        assert "JSON object" in str(channel.fault)
 
 
-def test_an_answer_is_found_behind_other_messages_and_what_follows_it_is_kept() -> None:
+def test_an_answer_is_found_after_other_messages_and_later_ones_are_kept() -> None:
     with pair() as (plain, channel):
         plain.sendall(b'{"beat": 1}\n{"port": 7}\n{"beat": 2}\n')
         assert channel.answer("port", SOON) == 7
@@ -118,17 +119,17 @@ def test_an_answer_is_found_behind_other_messages_and_what_follows_it_is_kept() 
         assert channel.open
 
 
-def test_sending_to_an_end_that_is_gone_is_told_and_what_it_said_is_still_read() -> None:
+def test_sending_to_a_closed_peer_fails_and_its_messages_are_still_read() -> None:
     with pair() as (plain, channel):
-        plain.sendall(b'{"last": "words"}\n')
+        plain.sendall(b'{"last": "message"}\n')
         plain.close()
-        assert not channel.send(anybody="there?")
-        assert channel.receive() == {"last": "words"}
+        assert not channel.send(key="value")
+        assert channel.receive() == {"last": "message"}
         assert channel.receive() is None
 
 
 @given(host=st.ip_addresses(), port=st.integers(0, 65535))
-def test_an_address_is_read_as_it_was_written(host: Any, port: int) -> None:
+def test_an_address_round_trips_through_its_text(host: Any, port: int) -> None:
     address = Address(str(host), port)
     assert str(address) == (f"[{host}]:{port}" if host.version == 6 else f"{host}:{port}")
     assert Address.parse(str(address)) == address
@@ -142,13 +143,13 @@ def test_a_host_may_have_any_name(host: str, port: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "host", ":80", "host:", "host:http", "host:65536", "host:-1", "host:8 ", "::1:80", "[::1]", "[]:80"]
 )
-def test_what_is_no_address_is_named(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^'.*' is not HOST:PORT"):
+def test_an_invalid_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{re.escape(repr(text))} .*HOST:PORT"):
         Address.parse(text)
 
 
 @given(text=st.text())
-def test_any_text_is_an_address_or_refused(text: str) -> None:
+def test_any_text_is_a_valid_address_or_refused(text: str) -> None:
     with suppress(ValueError):
         address = Address.parse(text)
         assert Address.parse(str(address)) == address

@@ -1,7 +1,8 @@
-"""Processes that know one secret find each other, and strangers at the same port neither get in nor hold them up."""
+"""Rendezvous: ranks with the same secret connect; unauthenticated peers are dropped and do not delay them."""
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import socket
@@ -31,14 +32,14 @@ from accelbench.profiling.ranks.rendezvous import (
 
 LOCALHOST = "127.0.0.1"
 SOON = 20.0
-SECRET = "known to the ranks of these tests"
+SECRET = "the secret of the ranks in these tests"
 
-Met = Future[dict[int, Channel]]
+Gathered = Future[dict[int, Channel]]
 
 
 @contextmanager
-def awaited(*ranks: int, seconds: float = SOON) -> Iterator[tuple[Address, Met]]:
-    """The address at which these ranks are awaited, and what comes of it."""
+def gathering(*ranks: int, seconds: float = SOON) -> Iterator[tuple[Address, Gathered]]:
+    """Gather these ranks in a thread; yield the address and the future connections."""
     with listen(Address(LOCALHOST, 0)) as listener, ThreadPoolExecutor() as pool:
         met = pool.submit(gather, listener, ranks, seconds, SECRET)
         yield Address(*listener.getsockname()), met
@@ -47,102 +48,122 @@ def awaited(*ranks: int, seconds: float = SOON) -> Iterator[tuple[Address, Met]]
                 channel.close()
 
 
-def greeted(address: Address, rank: int) -> None:
-    """Come as this rank, and be met."""
+def connect_and_close(address: Address, rank: int) -> None:
     connect(address, SOON, SECRET, rank=rank).close()
 
 
-def stranger(address: Address, *said: bytes) -> socket.socket:
-    """A connection that says this, for as long as it is listened to."""
+def unauthenticated(address: Address, *sent: bytes) -> socket.socket:
+    """Return a connection that has sent these bytes, or as many as the listener read before closing it."""
     end = socket.create_connection(address)
     with suppress(ConnectionError):
-        for piece in said:
+        for piece in sent:
             end.sendall(piece)
     return end
 
 
 @pytest.mark.parametrize("host", [LOCALHOST, "::1"])
-def test_who_comes_before_the_other_listens_is_met(host: str) -> None:
+def test_a_rank_may_connect_before_the_listener_exists(host: str) -> None:
     address = Address(host, free_port(host))
     with ThreadPoolExecutor() as pool:
         coming = {rank: pool.submit(connect, address, SOON, SECRET, rank=rank) for rank in (2, 1)}
         with listen(address) as listener:
             met = gather(listener, (1, 2), SOON, SECRET)
         with listen(address):
-            pass  # the address is free again, though the connections stand
+            pass  # the address is free again, although the connections are open
         assert list(met) == [1, 2]
         for rank, channel in met.items():
             assert channel.hosts == (host, host)
-            channel.send(told=rank)
-            assert coming[rank].result().receive() == {"told": rank}
+            channel.send(rank=rank)
+            assert coming[rank].result().receive() == {"rank": rank}
             channel.close()
             coming[rank].result().close()
 
 
 NONCE = json.dumps({"nonce": "0" * 64}).encode() + b"\n"
-STRANGERS = {
+INVALID = {
     "silence": [],
     "another protocol": [b"GET / HTTP/1.1\r\n\r\n"],
-    "half a message": [b'{"nonce": "'],
-    "a hello without proof": [b'{"hello": {"rank": 1}}\n'],
-    "a nonce that is none": [b'{"nonce": "short"}\n'],
-    "a nonce of another kind": [b'{"nonce": [1]}\n'],
-    "a proof that proves nothing": [NONCE, b'{"proof": "' + b"0" * 64 + b'", "hello": {"rank": 1}}\n'],
-    "a proof beyond ASCII": [NONCE, json.dumps({"proof": "\udc00", "hello": {"rank": 1}}).encode() + b"\n"],
-    "no end of a first line": [b"x" * (FIRST_BYTES + 1)],
-    "no end of a second line": [NONCE, b"x" * HELLO_BYTES, b"x"],
-    "300 MB without an end": [b"x" * 1_000_000] * 300,
-    "line after line": [b'{"nonce": "' + b"0" * 64 + b'"}\n'] * 1000,
+    "partial message": [b'{"nonce": "'],
+    "hello without proof": [b'{"hello": {"rank": 1}}\n'],
+    "short nonce": [b'{"nonce": "short"}\n'],
+    "nonce of another type": [b'{"nonce": [1]}\n'],
+    "wrong proof": [NONCE, b'{"proof": "' + b"0" * 64 + b'", "hello": {"rank": 1}}\n'],
+    "proof that is not ASCII": [NONCE, json.dumps({"proof": "\udc00", "hello": {"rank": 1}}).encode() + b"\n"],
+    "first line without end": [b"x" * (FIRST_BYTES + 1)],
+    "second line without end": [NONCE, b"x" * HELLO_BYTES, b"x"],
+    "300 MB without line end": [b"x" * 1_000_000] * 300,
+    "repeated nonces": [b'{"nonce": "' + b"0" * 64 + b'"}\n'] * 1000,
 }
 
 
-@pytest.mark.parametrize("said", STRANGERS.values(), ids=STRANGERS)
-def test_a_stranger_holds_nobody_up(said: list[bytes]) -> None:
-    with awaited(1) as (address, met), stranger(address, *said):
-        greeted(address, 1)
+@pytest.mark.parametrize("sent", INVALID.values(), ids=INVALID)
+def test_an_unauthenticated_peer_delays_no_rank(sent: list[bytes]) -> None:
+    with gathering(1) as (address, met), unauthenticated(address, *sent):
+        connect_and_close(address, 1)
         assert list(met.result()) == [1]
 
 
-def test_fifty_strangers_and_more_than_are_let_in_hold_nobody_up() -> None:
-    with awaited(1, 2) as (address, met), ExitStack() as stack:
+def test_more_pending_connections_than_the_limit_delay_no_rank() -> None:
+    with gathering(1, 2) as (address, met), ExitStack() as stack:
         for count in (50, MAX_PENDING + 50):
             for _ in range(count):
-                stack.enter_context(stranger(address))
-            greeted(address, 1 if count == 50 else 2)
+                stack.enter_context(unauthenticated(address))
+            connect_and_close(address, 1 if count == 50 else 2)
         assert list(met.result()) == [1, 2]
+
+
+def test_a_thousand_ranks_connect_at_once() -> None:
+    ranks = range(1, 1001)
+    with listen(Address(LOCALHOST, 0)) as listener, ThreadPoolExecutor(len(ranks) + 1) as pool:
+        met = pool.submit(gather, listener, ranks, 6 * SOON, SECRET)
+        address = Address(*listener.getsockname())
+        callers = list(pool.map(lambda rank: connect(address, 6 * SOON, SECRET, rank=rank), ranks))
+        for channel in [*callers, *met.result().values()]:
+            channel.close()
+        assert list(met.result()) == list(ranks)
+
+
+def test_too_few_open_files_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous.resource, "getrlimit", lambda _: (100, 1000))
+    with listen(Address(LOCALHOST, 0)) as listener, pytest.raises(OSError, match="ulimit") as raised:
+        gather(listener, range(1, 1001), SOON, SECRET)
+    assert raised.value.errno == errno.EMFILE
 
 
 @settings(max_examples=20, deadline=None)
 @given(
-    said=st.lists(st.one_of(st.binary(max_size=200), st.just(b"\n"), st.just(NONCE)), max_size=6), ends=st.booleans()
+    sent=st.lists(st.one_of(st.binary(max_size=200), st.just(b"\n"), st.just(NONCE)), max_size=6), ends=st.booleans()
 )
-def test_whatever_a_stranger_says_the_next_is_met(said: list[bytes], ends: bool) -> None:
-    with awaited(1) as (address, met), stranger(address, *said) as end:
+def test_random_bytes_of_a_peer_delay_no_rank(sent: list[bytes], ends: bool) -> None:
+    with gathering(1) as (address, met), unauthenticated(address, *sent) as end:
         if ends:
-            with suppress(OSError):  # it may have been let go by now
+            with suppress(OSError):  # the listener may have closed it
                 end.shutdown(socket.SHUT_WR)
-        greeted(address, 1)
+        connect_and_close(address, 1)
         assert list(met.result()) == [1]
 
 
-def test_strangers_are_named_in_one_line_each_kind(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    monkeypatch.setattr(rendezvous, "HANDSHAKE_SECONDS", 0.3)
-    with caplog.at_level(logging.WARNING), awaited(1) as (address, met), ExitStack() as stack:
-        for said in ([], [], [b"GET / HTTP/1.1\r\n\r\n"], STRANGERS["a proof that proves nothing"]):
-            stack.enter_context(stranger(address, *said))
-        stranger(address).close()
+def test_one_warning_for_each_reason_to_drop_a_peer(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    monkeypatch.setattr(rendezvous, "HANDSHAKE_SECONDS", 2.0)
+    with caplog.at_level(logging.WARNING), gathering(1) as (address, met), ExitStack() as stack:
+        for sent in ([], [], [b"GET / HTTP/1.1\r\n\r\n"], INVALID["wrong proof"]):
+            stack.enter_context(unauthenticated(address, *sent))
+        unauthenticated(address).close()
         with pytest.raises(UnauthenticatedPeer):
-            connect(address, 0.5, "not the same secret", rank=1)
-        greeted(address, 1)
+            connect(address, 2.5, "not the same secret", rank=1)
+        connect_and_close(address, 1)
         met.result()
     assert all(f"{LOCALHOST} to port {address.port}" in line for line in caplog.messages)
     assert len(set(caplog.messages)) == 5
     assert len(caplog.messages) == 5
 
 
-def test_a_caller_tells_nothing_to_a_listener_that_does_not_know_the_secret() -> None:
-    """The listener was there first, and answers whatever it likes; what is sent back is no answer, either."""
-    heard: list[bytes] = []
+def test_a_caller_sends_neither_hello_nor_proof_to_a_listener_without_the_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The false listener answers with nothing, text, a nonce, the caller's own message, and a wrong proof."""
+    monkeypatch.setattr(rendezvous, "RETRY_SECONDS", 0.01)
+    received: list[bytes] = []
 
     def listen_falsely(listener: socket.socket) -> None:
         for answer in (
@@ -154,18 +175,18 @@ def test_a_caller_tells_nothing_to_a_listener_that_does_not_know_the_secret() ->
         ):
             end, _ = listener.accept()
             with end:
-                heard.append(end.recv(1 << 20))
-                end.sendall(heard[-1] if answer is None else answer)
+                received.append(end.recv(1 << 20))
+                end.sendall(received[-1] if answer is None else answer)
                 end.shutdown(socket.SHUT_WR)
-                while said := end.recv(1 << 20):
-                    heard.append(said)
+                while piece := end.recv(1 << 20):
+                    received.append(piece)
 
     with listen(Address(LOCALHOST, 0)) as false:
         Thread(target=listen_falsely, args=(false,), daemon=True).start()
         with pytest.raises((UnauthenticatedPeer, ConnectionRefusedError, ConnectionResetError, TimeoutError)):
             connect(Address(*false.getsockname()), 1.5, SECRET, rank=1, private="environment")
-    assert len(heard) == 5
-    assert not any(b"hello" in said or b"proof" in said or SECRET.encode() in said for said in heard)
+    assert len(received) == 5
+    assert not any(b"hello" in piece or b"proof" in piece or SECRET.encode() in piece for piece in received)
 
 
 Tamper = Callable[[bytes, bool], bytes]
@@ -173,14 +194,14 @@ Tamper = Callable[[bytes, bool], bytes]
 
 @contextmanager
 def relayed(to: Address, tamper: Tamper) -> Iterator[tuple[Address, list[tuple[bytes, bool]]]]:
-    """An address that passes on what is said, and keeps it, with whether the caller said it."""
+    """Relay connections through `tamper`; yield the relay's address and the bytes sent, with whether by the caller."""
     kept: list[tuple[bytes, bool]] = []
 
     def pass_on(source: socket.socket, target: socket.socket, from_caller: bool) -> None:
         with suppress(OSError):
-            while said := source.recv(1 << 20):
-                kept.append((said, from_caller))
-                target.sendall(tamper(said, from_caller))
+            while sent := source.recv(1 << 20):
+                kept.append((sent, from_caller))
+                target.sendall(tamper(sent, from_caller))
             target.shutdown(socket.SHUT_WR)
 
     def serve(listener: socket.socket) -> None:
@@ -197,57 +218,57 @@ def relayed(to: Address, tamper: Tamper) -> Iterator[tuple[Address, list[tuple[b
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def test_the_secret_is_not_told_and_no_proof_can_be_used_again() -> None:
-    with awaited(1, 2) as (address, met):
-        with relayed(address, lambda said, from_caller: said) as (relay, kept):
-            greeted(relay, 1)
-        assert not any(SECRET.encode() in said for said, _ in kept)
-        again = [said for said, from_caller in kept if from_caller]
-        assert len(again) >= 2
-        with stranger(address, *again), stranger(address, *(said for said, from_caller in kept if not from_caller)):
-            greeted(address, 2)
+def test_the_secret_is_not_sent_and_no_proof_can_be_replayed() -> None:
+    with gathering(1, 2) as (address, met):
+        with relayed(address, lambda sent, from_caller: sent) as (relay, kept):
+            connect_and_close(relay, 1)
+        assert not any(SECRET.encode() in sent for sent, _ in kept)
+        by_caller, by_listener = ([sent for sent, of_caller in kept if of_caller == own] for own in (True, False))
+        assert len(by_caller) >= 2
+        with unauthenticated(address, *by_caller), unauthenticated(address, *by_listener):
+            connect_and_close(address, 2)
         assert list(met.result()) == [1, 2]
 
 
-def test_a_hello_that_was_changed_on_its_way_is_none() -> None:
-    with awaited(1, 2) as (address, met):
-        change: Tamper = lambda said, from_caller: said.replace(b'"rank": 1', b'"rank": 2') if from_caller else said  # noqa: E731
+def test_a_modified_hello_is_not_authenticated() -> None:
+    with gathering(1, 2) as (address, met):
+        change: Tamper = lambda sent, from_caller: sent.replace(b'"rank": 1', b'"rank": 2') if from_caller else sent  # noqa: E731
         with relayed(address, change) as (relay, _), pytest.raises((ConnectionResetError, UnauthenticatedPeer)):
             connect(relay, 0.5, SECRET, rank=1)
         assert not met.done()
-        greeted(address, 1)
-        greeted(address, 2)
+        connect_and_close(address, 1)
+        connect_and_close(address, 2)
 
 
 @pytest.mark.parametrize("rank", [0, -1, 7, 1, None, "2"])
-def test_a_rank_that_is_not_awaited_is_refused_and_told_so(rank: Any) -> None:
-    with awaited(1, 2) as (address, met):
-        greeted(address, 1)
+def test_an_unexpected_rank_is_refused(rank: Any) -> None:
+    with gathering(1, 2) as (address, met):
+        connect_and_close(address, 1)
         with pytest.raises(RankRefused, match=f"rank {rank!r}"):
             connect(address, SOON, SECRET, rank=rank)
-        greeted(address, 2)
+        connect_and_close(address, 2)
         assert list(met.result()) == [1, 2]
 
 
-def test_nobody_is_awaited_for_ever() -> None:
+def test_gather_and_connect_time_out() -> None:
     with listen(Address(LOCALHOST, 0)) as listener, pytest.raises(TimeoutError):
         gather(listener, [1], 0.1, SECRET)
     with pytest.raises(ConnectionRefusedError):
         connect(Address(LOCALHOST, free_port(LOCALHOST)), 0.1, SECRET)
 
 
-def test_a_port_where_nobody_ever_answers_is_left() -> None:
+def test_connect_times_out_if_the_listener_never_answers() -> None:
     with socket.create_server((LOCALHOST, 0)) as silent, pytest.raises(UnauthenticatedPeer):
         connect(Address(*silent.getsockname()), 0.2, SECRET)
 
 
 @given(one=st.text(min_size=1), other=st.text(min_size=1), purpose=st.text())
-def test_derived_secrets_differ_as_those_that_they_were_made_of(one: str, other: str, purpose: str) -> None:
+def test_derived_secrets_are_equal_only_for_equal_secrets_and_purposes(one: str, other: str, purpose: str) -> None:
     assert derive(one, purpose) == derive(one, purpose)
     assert (derive(one, purpose) == derive(other, purpose)) == (one == other)
     assert derive(one, purpose) != derive(one, purpose + "2")
 
 
-def test_without_a_secret_nobody_is_let_in() -> None:
+def test_an_empty_secret_is_refused() -> None:
     with pytest.raises(ValueError, match="secret"):
         connect(Address(LOCALHOST, 1), 0.1, "", rank=1)

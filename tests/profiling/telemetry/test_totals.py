@@ -1,4 +1,4 @@
-"""The totals that the kernel keeps: what they say of the time between two readings."""
+"""Tests of the kernel counters and their differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.profiling.machine.environment.limits import Throttling
-from accelbench.profiling.telemetry.totals import Totals, difference, read_heat, read_swapping, read_totals
+from accelbench.profiling.telemetry.totals import Totals, difference, read_swapping, read_throttling_events, read_totals
 from tests.fixtures.machines import CGROUP_V2, XEON, build
 
 
@@ -21,39 +21,39 @@ def totals(
     return Totals(0.0, {name.replace("__", "."): value for name, value in counters.items()}, waits or {}, energy or {})
 
 
-def test_others_are_the_rest_of_the_machine_and_never_less_than_nothing() -> None:
+def test_other_time_is_the_difference_of_busy_and_own_time_and_never_negative() -> None:
     begin = totals(cpu__busy_s=100.0, cpu__own_s=10.0)
     assert difference(begin, totals(cpu__busy_s=107.0, cpu__own_s=14.0))["cpu.other_s"] == 3.0
     assert difference(begin, totals(cpu__busy_s=103.9, cpu__own_s=14.0))["cpu.other_s"] == 0.0
 
 
-def test_threads_begin_and_end_between_two_readings() -> None:
+def test_threads_that_start_or_end_between_two_readings() -> None:
     begin, end = totals(waits={1: 5.0, 2: 7.0}), totals(waits={1: 5.5, 3: 0.25})
     assert difference(begin, end)["process.run_queue_wait_s"] == 0.75
 
 
-def test_a_total_that_appeared_in_between_is_left_out() -> None:
+def test_a_counter_without_a_first_reading_is_omitted() -> None:
     assert "cpu.steal_s" not in difference(totals(), totals(cpu__steal_s=4.0))
 
 
 @settings(deadline=None)
 @given(st.integers(1, 10**9), st.integers(0, 10**9), st.integers(0, 10**9))
-def test_an_energy_counter_that_starts_anew_is_followed(wrap: int, begin: int, used: int) -> None:
+def test_a_wrapped_energy_counter(wrap: int, begin: int, used: int) -> None:
     begin, used = begin % wrap, used % wrap
     ends = totals(energy={"p": (begin, wrap)}), totals(energy={"p": ((begin + used) % wrap, wrap)})
     assert difference(*ends)["cpu.energy_j"] == pytest.approx(used / 1e6)
 
 
-def test_the_kernels_totals_are_read_where_they_are(tmp_path: Path) -> None:
+def test_counters_are_read_from_kernel_files(tmp_path: Path) -> None:
     root = build(tmp_path, XEON, CGROUP_V2, {"proc/vmstat": "pgfault 9\npswpin 3\npswpout 4"})
     begin, end = totals(), read_totals(root)
     begin = replace(begin, throttling=dict.fromkeys(end.throttling, Throttling(0, 0.0)))
-    assert difference(begin, end)["cgroup.throttled_s"] == 1.5, "of the group that throttled the most"
+    assert difference(begin, end)["cgroup.throttled_s"] == 1.5, "of the most throttled group"
     assert read_swapping(root)["memory.swapped_bytes"] == 7 * os.sysconf("SC_PAGESIZE")
-    assert read_heat(root) == {"cpu.thermal_throttles": 7}
+    assert read_throttling_events(root) == {"cpu.thermal_throttles": 7}
 
 
-def test_a_machine_without_the_files_has_the_totals_that_need_none(tmp_path: Path) -> None:
+def test_without_kernel_files_the_other_counters_remain(tmp_path: Path) -> None:
     read = read_totals(tmp_path)
     assert {"cpu.busy_s", "cpu.own_s", "process.major_faults"} <= read.counters.keys()
     assert not {"cgroup.throttled_s", "memory.swapped_bytes", "cpu.thermal_throttles"} & read.counters.keys()

@@ -1,12 +1,10 @@
-"""Real traces, captured once for all tests, whichever of pytest's processes they run in."""
+"""Fixtures with real traces, captured once for all tests and all pytest workers."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 from filelock import FileLock
 
 from accelbench.profiling.records.trace import Capture
-from tests.conftest import ROOT
+from tests.fixtures.warm import Forked, result
 from tests.requirements import BACKENDS
 
 OUTCOMES = "outcomes.json"
@@ -22,7 +20,7 @@ OUTCOMES = "outcomes.json"
 
 @dataclass(frozen=True)
 class Traced:
-    """The traces that one backend's process captured."""
+    """Traces of one backend."""
 
     backend: str
     folder: Path
@@ -30,7 +28,7 @@ class Traced:
 
 
 def traced(backend: str, factory: pytest.TempPathFactory) -> Traced:
-    """Return a copy of that backend's traces; the first process of pytest that asks for them captures them for all."""
+    """Return a copy of a backend's traces, which the first pytest worker captures for all workers."""
     own = factory.getbasetemp()
     shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"traces-of-{backend}"
     with FileLock(shared.with_suffix(".lock")):
@@ -44,17 +42,9 @@ def traced(backend: str, factory: pytest.TempPathFactory) -> Traced:
 
 
 def train_traced(backend: str, folder: Path) -> None:
-    """Capture the traces in that folder, and write last what became of each."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "fixtures" / "train_traced.py"), backend, str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    (folder / OUTCOMES).write_text(done.stdout.splitlines()[-1], encoding="utf-8")
+    """Capture the traces to a folder, and then write the outcome of each."""
+    outcomes = result(Forked(backend, "tests.fixtures.train_traced", backend, str(folder), TQDM_DISABLE="1"))
+    (folder / OUTCOMES).write_text(json.dumps(outcomes), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
@@ -74,13 +64,13 @@ def torch_traces(tmp_path_factory: pytest.TempPathFactory) -> Traced:
 
 @pytest.fixture(params=BACKENDS)
 def traces(request: pytest.FixtureRequest) -> Traced:
-    """The traces of each backend in turn."""
+    """Traces of each backend."""
     found: Traced = request.getfixturevalue(f"{request.param}_traces")
     return found
 
 
 @pytest.fixture(params=["tensorflow", "jax"])
 def xplane_traces(request: pytest.FixtureRequest) -> Traced:
-    """The traces of each backend that writes xplane.pb."""
+    """Traces of each backend that writes xplane.pb."""
     found: Traced = request.getfixturevalue(f"{request.param}_traces")
     return found

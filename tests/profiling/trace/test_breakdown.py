@@ -1,4 +1,4 @@
-"""Every moment of a step belongs to one part, the one that goes on then and is not hidden by another."""
+"""Tests of the step breakdown: each instant belongs to exactly one part, by precedence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from accelbench.profiling.trace.operations import TOP, longest, operations, with
 from accelbench.profiling.trace.xplane import XplaneTrace
 from tests.fixtures.made_traces import Planes, write_trace
 
-stretches = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=20)
+intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=20)
 
 
 def broken_down(folder: Path, planes: Planes) -> Breakdown:
@@ -28,7 +28,7 @@ def microseconds(found: Breakdown) -> dict[Part, float]:
     return {part: round(seconds * 1e6, 6) for part, seconds in found.parts.items() if seconds}
 
 
-def test_what_a_kernel_hides_costs_nothing(tmp_path: Path) -> None:
+def test_overlapped_parts_are_not_counted(tmp_path: Path) -> None:
     found = broken_down(
         tmp_path,
         {
@@ -52,7 +52,7 @@ def test_what_a_kernel_hides_costs_nothing(tmp_path: Path) -> None:
     }
 
 
-def test_a_host_that_waits_for_nothing_is_idle(tmp_path: Path) -> None:
+def test_synchronization_without_device_work_is_idle(tmp_path: Path) -> None:
     planes: Planes = {
         "/host:CPU": {"python": [("train", 0, 100), ("cuStreamSynchronize", 30, 80)]},
         "/device:GPU:0": {"Stream #7(Compute)": [("gemm", 40, 60)]},
@@ -67,9 +67,9 @@ def test_a_host_that_waits_for_nothing_is_idle(tmp_path: Path) -> None:
         (2, 80, {"input_wait": 2, "kernel": 5, "host": 93}),
         (0, 95, {"input_wait": 90, "kernel": 5, "host": 5}),
     ],
-    ids=["the step waits", "the step does not wait", "the step is kept from waiting"],
+    ids=["waiting step", "short wait", "continuous input"],
 )
-def test_input_made_in_python_holds_up_the_step_only_where_the_step_needs_it(
+def test_python_input_counts_as_input_wait_only_if_the_step_is_input_bound(
     tmp_path: Path, waits: int, makes: int, expected: dict[Part, float]
 ) -> None:
     planes: Planes = {
@@ -91,9 +91,9 @@ def test_input_made_in_python_holds_up_the_step_only_where_the_step_needs_it(
         ("$thread.py:53 run", 60, {"kernel": 5, "host": 95}),
         ("$threading.py:1045 run", 98, {"kernel": 5, "host": 95}),
     ],
-    ids=["a pool's thread", "a thread of Keras's", "it rests", "what it does is not known"],
+    ids=["pool thread", "Keras thread", "thread with pauses", "unknown thread"],
 )
-def test_a_python_thread_that_makes_input_without_a_rest_keeps_the_step_from_the_interpreter(
+def test_a_continuously_busy_input_thread_in_python_is_input_wait(
     tmp_path: Path, thread: str, works: int, expected: dict[Part, float]
 ) -> None:
     planes: Planes = {
@@ -106,20 +106,20 @@ def test_a_python_thread_that_makes_input_without_a_rest_keeps_the_step_from_the
     assert microseconds(broken_down(tmp_path, planes)) == expected
 
 
-def test_compilation_is_a_part_of_its_own(tmp_path: Path) -> None:
+def test_compilation_is_a_separate_part(tmp_path: Path) -> None:
     planes: Planes = {"/host:CPU": {"python": [("train", 0, 100), ("CpuCompiler::RunBackend", 10, 70)]}}
     assert microseconds(broken_down(tmp_path, planes)) == {"compile": 60, "host": 40}
 
 
-def test_the_cpu_s_operations_are_kernels_only_where_it_is_the_device(tmp_path: Path) -> None:
+def test_cpu_operations_are_kernels_only_without_another_device(tmp_path: Path) -> None:
     host = {"python": [("train", 0, 100)], "tf_Compute/1": [("model/dense/MatMul:MatMul", 0, 40)]}
     assert microseconds(broken_down(tmp_path / "cpu", {"/host:CPU": host})) == {"kernel": 40, "host": 60}
     gpu: Planes = {"/host:CPU": host, "/device:GPU:0": {"Stream #7(Compute)": [("gemm", 0, 10)]}}
     assert microseconds(broken_down(tmp_path / "gpu", gpu)) == {"kernel": 10, "host": 90}
 
 
-def test_a_step_runs_from_the_end_of_the_one_before(tmp_path: Path) -> None:
-    """What other callbacks do before a step's marker begins is the host's: here 40 of the second step's 50."""
+def test_a_step_lasts_from_the_end_of_the_previous_one(tmp_path: Path) -> None:
+    """Work of callbacks before a step's marker is host time: here 40 of the 50 µs of the second step."""
     planes: Planes = {
         "/host:CPU": {
             "python": [("step ended", 2, 2), ("train", 12, 22), ("train", 62, 72)],
@@ -133,15 +133,15 @@ def test_a_step_runs_from_the_end_of_the_one_before(tmp_path: Path) -> None:
     assert found.kernels == 1
 
 
-def test_a_step_whose_beginning_was_not_seen_is_left_out(tmp_path: Path) -> None:
+def test_a_step_with_unknown_beginning_is_omitted(tmp_path: Path) -> None:
     planes: Planes = {"/host:CPU": {"python": [("train", 0, 10), ("train", 50, 60)]}}
     found = broken_down(tmp_path, planes)
     assert (found.steps, microseconds(found)) == (1, {"host": 50})
     alone = broken_down(tmp_path / "alone", {"/host:CPU": {"python": [("train", 0, 10)]}})
-    assert (alone.steps, microseconds(alone)) == (1, {"host": 10}), "unless it is the only one"
+    assert (alone.steps, microseconds(alone)) == (1, {"host": 10}), "the only step is kept"
 
 
-def test_the_turn_of_an_epoch_is_no_steps_time(tmp_path: Path) -> None:
+def test_the_time_between_epochs_is_in_no_step(tmp_path: Path) -> None:
     steps = [("step ended", 0, 0), ("train", 1, 10), ("epoch begins", 500, 500), ("train", 510, 520)]
     found = broken_down(tmp_path, {"/host:CPU": {"python": [*steps, ("train", 521, 530)]}})
     assert (found.steps, microseconds(found)) == (2, {"host": 10})
@@ -151,7 +151,7 @@ def test_a_trace_without_steps_has_no_breakdown(tmp_path: Path) -> None:
     assert Activity(XplaneTrace(write_trace(tmp_path, {"/host:CPU": {"python": [("f", 0, 1)]}}))).breakdown() is None
 
 
-def test_an_operation_s_own_time_is_without_what_it_called(tmp_path: Path) -> None:
+def test_self_time_excludes_nested_operations(tmp_path: Path) -> None:
     planes: Planes = {"/host:CPU": {"tf_XLAEigen/1": [("while.1", 0, 10), ("dot.2", 2, 5), ("dot.2", 6, 9)]}}
     found = {
         o.name: (o.occurrences, round(o.self_s * 1e6, 6))
@@ -160,20 +160,20 @@ def test_an_operation_s_own_time_is_without_what_it_called(tmp_path: Path) -> No
     assert found == {"dot.2": (2, 6), "while.1": (1, 4)}
 
 
-def test_operations_are_summed_by_kind_with_the_share_of_all_that_ran_there(tmp_path: Path) -> None:
+def test_operations_are_summed_by_kind_with_shares(tmp_path: Path) -> None:
     many = [(f"fusion.{number}", 10 * number, 10 * number + 1) for number in range(2, 2 * TOP)]
     products = [("dot.2", 0, 2), ("dot.14", 4, 6 + 2 * TOP)]
     planes: Planes = {"/host:CPU": {"tf_XLAEigen/1": products, "tf_XLAEigen/2": many}}
     found = longest(operations(XplaneTrace(write_trace(tmp_path, planes))))
     assert len(found["operations"]) == TOP
-    whole = 2 * TOP + 4 + 2 * TOP - 2
+    total = 2 * TOP + 4 + 2 * TOP - 2
     assert [(kind.kind, kind.operations, kind.occurrences) for kind in found["kinds"]] == [
         ("dot", 2, 2),
         ("fusion", 2 * TOP - 2, 2 * TOP - 2),
     ]
     assert sum(kind.share for kind in found["kinds"]) == pytest.approx(1)
-    assert found["kinds"][0].share == pytest.approx((2 * TOP + 4) / whole)
-    assert found["operations"][0].share == pytest.approx((2 * TOP + 2) / whole)
+    assert found["kinds"][0].share == pytest.approx((2 * TOP + 4) / total)
+    assert found["operations"][0].share == pytest.approx((2 * TOP + 2) / total)
 
 
 @pytest.mark.parametrize(
@@ -188,11 +188,11 @@ def test_operations_are_summed_by_kind_with_the_share_of_all_that_ran_there(tmp_
         (".7", ".7"),
     ],
 )
-def test_a_kind_is_an_operation_s_name_without_its_number(name: str, kind: str) -> None:
+def test_a_kind_is_an_operations_name_without_number_and_arguments(name: str, kind: str) -> None:
     assert without_number(name) == kind
 
 
-@given(stretches, stretches)
+@given(intervals, intervals)
 def test_the_parts_add_up_to_the_steps(steps: list[tuple[int, int]], kernels: list[tuple[int, int]]) -> None:
     from accelbench.profiling.trace.breakdown import exposed
 

@@ -1,4 +1,4 @@
-"""A record's curves can be seen in TensorBoard, and writing them needs no TensorFlow."""
+"""Tests of TensorBoard scalars, written without TensorFlow."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_back(folder: Path) -> dict[str, list[tuple[int, float, float]]]:
     return {tag: [(e.step, e.wall_time, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
-def test_what_is_written_tensorboard_reads(tmp_path: Path) -> None:
+def test_tensorboard_reads_the_written_scalars(tmp_path: Path) -> None:
     write_scalars(tmp_path, record_scalars(RECORD), RECORD.started.timestamp())
     found = read_back(tmp_path)
     begin = RECORD.started.timestamp()
@@ -53,7 +53,7 @@ def test_what_is_written_tensorboard_reads(tmp_path: Path) -> None:
     assert [value for _, _, value in found["telemetry/gpu.power"]] == [90, 200, 300]
 
 
-def test_a_sensor_s_readings_take_the_place_of_its_summary(tmp_path: Path) -> None:
+def test_a_sensors_readings_replace_its_summary(tmp_path: Path) -> None:
     series = record_scalars(RECORD, {"gpu.sm_clock": [(0.5, 1500.0), (1.0, 1980.0)]})
     assert [(p.seconds, p.value) for p in series["telemetry/gpu.sm_clock"]] == [(0.5, 1500.0), (1.0, 1980.0)]
     assert "telemetry/gpu.power" not in series
@@ -78,7 +78,7 @@ def test_reading_a_trace_imports_no_framework() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
 
-def test_a_folder_that_cannot_be_written_is_the_caller_s_error(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_an_os_error(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(OSError, match="taken"):
         write_scalars(tmp_path / "taken", {}, 0.0)

@@ -1,4 +1,4 @@
-"""A trace file is read whole or refused with a reason."""
+"""Tests of reading `*.xplane.pb` traces, complete or rejected with a reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accelbench.profiling.trace.events import read_events
 from accelbench.profiling.trace.lines import Unreadable
-from accelbench.profiling.trace.xplane import CLOSING_PLANE, XplaneTrace, forget_host, messages
+from accelbench.profiling.trace.xplane import CLOSING_PLANE, XplaneTrace, messages, remove_host
 from tests.fixtures.made_traces import write_trace
 from tests.profiling.trace.conftest import Traced
 
@@ -22,10 +22,10 @@ MADE = {
 
 @given(data=st.data())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_file_cut_anywhere_is_refused_with_a_reason(tmp_path: Path, data: st.DataObject) -> None:
-    whole = write_trace(tmp_path, MADE).read_bytes()
+def test_a_file_truncated_anywhere_is_rejected_with_a_reason(tmp_path: Path, data: st.DataObject) -> None:
+    complete = write_trace(tmp_path, MADE).read_bytes()
     cut = tmp_path / "cut.xplane.pb"
-    cut.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    cut.write_bytes(complete[: data.draw(st.integers(0, len(complete) - 1))])
     found = read_events(cut, tmp_path / "out")
     assert found.unreadable
     assert found.breakdown is None
@@ -33,7 +33,7 @@ def test_a_file_cut_anywhere_is_refused_with_a_reason(tmp_path: Path, data: st.D
 
 @given(noise=st.binary(max_size=300))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_other_bytes_are_refused_with_a_reason(tmp_path: Path, noise: bytes) -> None:
+def test_random_bytes_are_rejected_with_a_reason(tmp_path: Path, noise: bytes) -> None:
     file = tmp_path / "noise.xplane.pb"
     file.write_bytes(noise)
     assert read_events(file, tmp_path / "out").unreadable
@@ -41,23 +41,23 @@ def test_any_other_bytes_are_refused_with_a_reason(tmp_path: Path, noise: bytes)
 
 @given(data=st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_flipped_byte_never_ends_in_an_error(tmp_path: Path, data: st.DataObject) -> None:
-    whole = bytearray(write_trace(tmp_path, MADE).read_bytes())
-    whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+def test_a_flipped_byte_never_raises(tmp_path: Path, data: st.DataObject) -> None:
+    complete = bytearray(write_trace(tmp_path, MADE).read_bytes())
+    complete[data.draw(st.integers(0, len(complete) - 1))] = data.draw(st.integers(0, 255))
     file = tmp_path / "flipped.xplane.pb"
-    file.write_bytes(whole)
+    file.write_bytes(complete)
     read_events(file, tmp_path / "out")
 
 
-def test_a_real_trace_cut_short_is_refused(xplane_traces: Traced, tmp_path: Path) -> None:
-    whole = (xplane_traces.folder / "small" / str(xplane_traces.outcomes["small"].file)).read_bytes()
+def test_a_truncated_real_trace_is_rejected(xplane_traces: Traced, tmp_path: Path) -> None:
+    complete = (xplane_traces.folder / "small" / str(xplane_traces.outcomes["small"].file)).read_bytes()
     cut = tmp_path / "cut.xplane.pb"
-    for size in range(0, len(whole), 1 + len(whole) // 60):
-        cut.write_bytes(whole[:size])
-        assert read_events(cut, tmp_path / "out").unreadable, f"{size} of {len(whole)} bytes"
+    for size in range(0, len(complete), 1 + len(complete) // 60):
+        cut.write_bytes(complete[:size])
+        assert read_events(cut, tmp_path / "out").unreadable, f"{size} of {len(complete)} bytes"
 
 
-def test_an_older_profiler_s_trace_without_the_closing_plane_is_refused(tmp_path: Path) -> None:
+def test_an_empty_trace_or_one_without_the_closing_plane_is_rejected(tmp_path: Path) -> None:
     file = write_trace(tmp_path, {})
     file.write_bytes(b"")
     with pytest.raises(Unreadable, match="is empty"):
@@ -67,15 +67,15 @@ def test_an_older_profiler_s_trace_without_the_closing_plane_is_refused(tmp_path
         XplaneTrace(file)
 
 
-def test_a_cut_keeps_what_began_before_it(tmp_path: Path) -> None:
-    whole = XplaneTrace(write_trace(tmp_path, MADE))
-    whole.cut(until_ps=25_000_000, path=tmp_path / "cut.xplane.pb")
+def test_a_cut_keeps_events_that_begin_before_it(tmp_path: Path) -> None:
+    complete = XplaneTrace(write_trace(tmp_path, MADE))
+    complete.cut(until_ps=25_000_000, path=tmp_path / "cut.xplane.pb")
     cut = XplaneTrace(tmp_path / "cut.xplane.pb")
-    assert sorted(cut.planes) == sorted(whole.planes)
+    assert sorted(cut.planes) == sorted(complete.planes)
     assert {line.plane: len(line.kinds) for line in cut.lines()} == {"/host:CPU": 3, "/device:GPU:0": 3}
 
 
-def test_a_trace_is_named_after_no_host_inside_and_outside(tmp_path: Path) -> None:
+def test_the_host_is_removed_from_content_and_file_names(tmp_path: Path) -> None:
     file = write_trace(tmp_path, MADE)
     named = messages()["XSpace"].FromString(file.read_bytes())
     named.hostnames.append(b"skynet-7")
@@ -84,15 +84,15 @@ def test_a_trace_is_named_after_no_host_inside_and_outside(tmp_path: Path) -> No
     file.unlink()
     old.with_name("skynet-7.trace.json.gz").touch()
     lines = [len(line.kinds) for line in XplaneTrace(old).lines()]
-    new = forget_host(old)
+    new = remove_host(old)
     assert sorted(path.name for path in file.parent.iterdir()) == ["localhost.trace.json.gz", "localhost.xplane.pb"]
     assert b"skynet" not in new.read_bytes()
     assert messages()["XSpace"].FromString(new.read_bytes()).hostnames == [b"localhost"]
     assert [len(line.kinds) for line in XplaneTrace(new).lines()] == lines
-    assert forget_host(new) == new
+    assert remove_host(new) == new
 
 
-def test_a_profiler_s_trace_names_the_local_host_only(xplane_traces: Traced) -> None:
+def test_a_captured_trace_contains_only_localhost(xplane_traces: Traced) -> None:
     file = xplane_traces.folder / "small" / str(xplane_traces.outcomes["small"].file)
     assert file.name == "localhost.xplane.pb"
     assert set(messages()["XSpace"].FromString(file.read_bytes()).hostnames) <= {b"localhost"}

@@ -1,5 +1,5 @@
 // Accesses to memory: state spaces, bounds, alignment, initialisation, races (sections "State Spaces" and "Memory
-// Consistency Model"). Scopes are not distinguished: a fence or an atomic of .cta counts as one of .gpu.
+// Consistency Model").
 #include <algorithm>
 #include <cmath>
 
@@ -19,10 +19,13 @@ bool Machine::happened_before(const Event& event, u32 thread, const ThreadState&
     return state.known && state.known->of(event.thread / stride, event.thread % stride) >= event.clock;
 }
 
-void Machine::observe(Cell& cell, Access kind, bool strong, u32 thread, const ThreadState& state, bool same_value,
+void Machine::observe(Cell& cell, Access kind, u8 strength, u32 thread, const ThreadState& state, bool same_value,
                       unsigned array, u64 byte) {
-    auto conflict = [&](const Event& other, bool both_strong) {
-        if (both_strong || happened_before(other, thread, state)) return false;
+    auto conflict = [&](const Event& other, u8 other_strength) {
+        if (happened_before(other, thread, state)) return false;
+        const u32 block = thread / stride, other_block = other.thread / stride;
+        const int apart = block == other_block ? 1 : block / kernel.cluster == other_block / kernel.cluster ? 2 : 3;
+        if (std::min(strength, other_strength) >= apart) return false;  // the scope of each includes the other
         // Lanes that store one value to one place agree, in whatever order they are.
         return !(same_value && warp_of(other.thread) == warp_of(thread));
     };
@@ -36,7 +39,7 @@ void Machine::observe(Cell& cell, Access kind, bool strong, u32 thread, const Th
                                               : print("a wgmma of warp %u", index - threads - 1).c_str(),
                            other.thread / stride, what));
     };
-    if (conflict(cell.write, strong && cell.strong_write)) report(cell.write, "wrote");
+    if (conflict(cell.write, cell.write_strength)) report(cell.write, "wrote");
     if (kind == Access::Load) {
         Event* slot = nullptr;
         bool first = true;
@@ -47,18 +50,18 @@ void Machine::observe(Cell& cell, Access kind, bool strong, u32 thread, const Th
         }
         if (!slot) slot = &cell.reads[random() % 4];
         *slot = {thread, state.clock};
-        cell.strong_read = strong && (first || cell.strong_read);
+        cell.read_strength = first ? strength : std::min(strength, cell.read_strength);
         return;
     }
     for (Event& other : cell.reads) {
-        if (conflict(other, strong && cell.strong_read)) report(other, "read");
+        if (conflict(other, cell.read_strength)) report(other, "read");
         other = {};
     }
     cell.write = {thread, state.clock};
-    cell.strong_write = strong;
+    cell.write_strength = strength;
 }
 
-u8* Machine::access_global(u64 address, int bytes, Access kind, bool strong, u32 thread, const ThreadState& state) {
+u8* Machine::access_global(u64 address, int bytes, Access kind, u8 strength, u32 thread, const ThreadState& state) {
     s64 offset;
     Array* array = memory.find(address, offset);
     if (!array) fail("bounds", print("address %#llx is in no array", static_cast<unsigned long long>(address)));
@@ -89,8 +92,13 @@ u8* Machine::access_global(u64 address, int bytes, Access kind, bool strong, u32
             auto& page = array->pages[at / PAGE];
             if (page.empty()) page.resize(PAGE / granule);
             Cell& cell = page[at % PAGE / granule];
+            const bool non_coherent = kind == Access::Load && current->has(NON_COHERENT);
+            cell.read_non_coherently |= non_coherent;
+            if (cell.read_non_coherently && (kind != Access::Load || (non_coherent && cell.write.clock)))
+                fail("non-coherent", print("byte %llu of array %u is read by ld.global.nc and written by the same kernel",
+                                           static_cast<unsigned long long>(at), number));
             if (kind == Access::Load && cell.reads[0].thread == thread && cell.reads[0].clock == state.clock) continue;
-            observe(cell, kind, strong, thread, state, same_value, number, at);
+            observe(cell, kind, strength, thread, state, same_value, number, at);
         }
     }
     return array->data + offset;
@@ -105,10 +113,15 @@ Block& Machine::shared_owner(Block& block, u32 address, u32& offset) {
         fail("bounds", print("address %#x is in no block's shared memory", address));
     Block& owner = *block.cluster->blocks[rank - 1];
     if (!owner.alive) fail("bounds", "the block whose shared memory is accessed has ended");
+    if (&owner != &block) {
+        const ThreadState& visitor = state_of(*warp, lane);
+        const u32 phase = visitor.at_cluster ? visitor.cluster_phase : block.cluster->phase;
+        owner.visits[thread_of(*warp, lane)] = {visitor.clock, phase + 1};
+    }
     return owner;
 }
 
-u8* Machine::access_shared(Block& block, u32 address, int bytes, Access kind, bool strong, u32 thread,
+u8* Machine::access_shared(Block& block, u32 address, int bytes, Access kind, u8 strength, u32 thread,
                            const ThreadState& state) {
     u32 offset;
     Block& owner = shared_owner(block, address, offset);
@@ -131,13 +144,13 @@ u8* Machine::access_shared(Block& block, u32 address, int bytes, Access kind, bo
         for (u32 at = offset / granule; at <= (offset + bytes - 1) / granule; ++at) {
             Cell& cell = owner.cells[at];
             if (kind == Access::Load && cell.reads[0].thread == thread && cell.reads[0].clock == state.clock) continue;
-            observe(cell, kind, strong, thread, state, same_value, 0, at * granule);
+            observe(cell, kind, strength, thread, state, same_value, 0, at * granule);
         }
     }
     return &owner.shared[offset];
 }
 
-Machine::Place Machine::access(Warp& w, Space space, u64 address, int bytes, Access kind, bool strong) {
+Machine::Place Machine::access(Warp& w, Space space, u64 address, int bytes, Access kind, u8 strength) {
     if (address % bytes)
         fail("misaligned", print("%d bytes at address %#llx", bytes, static_cast<unsigned long long>(address)));
     const u64 window = address & ~u64(0xffffffff);
@@ -149,8 +162,8 @@ Machine::Place Machine::access(Warp& w, Space space, u64 address, int bytes, Acc
     ThreadState& state = state_of(w, lane);
     switch (space) {
         case Space::Shared: {
-            u8* data = access_shared(*w.block, low, bytes, kind, strong, thread_of(w, lane), state);
-            if (!strong) return {data, nullptr};
+            u8* data = access_shared(*w.block, low, bytes, kind, strength, thread_of(w, lane), state);
+            if (!strength) return {data, nullptr};
             u32 offset;
             return {data, &shared_owner(*w.block, low, offset).published[offset]};
         }
@@ -172,8 +185,8 @@ Machine::Place Machine::access(Warp& w, Space space, u64 address, int bytes, Acc
                 fail("bounds", print("%d bytes at byte %u of the parameters", bytes, low));
             return {&parameters[low], nullptr};
         default: {
-            u8* data = access_global(address, bytes, kind, strong, thread_of(w, lane), state);
-            return {data, strong ? &published[address] : nullptr};
+            u8* data = access_global(address, bytes, kind, strength, thread_of(w, lane), state);
+            return {data, strength ? &published[address] : nullptr};
         }
     }
 }
@@ -219,35 +232,25 @@ void Machine::execute_memory(Warp& w, const Instruction& i, u32 run) {
     for (u32 left = run; left; left &= left - 1) {
         lane = __builtin_ctz(left);
         ThreadState& state = state_of(w, lane);
-        auto release = [&](Clock* place, bool replaces) {
-            if (!place || !launch.races) return;
-            if (i.has(RELEASES)) state.fenced = snapshot(*w.block, w.index * LANES + lane);
-            *place = replaces ? state.fenced : join(*place, state.fenced);
-        };
-        auto observe_published = [&](Clock* place) {
-            if (!place || !*place || !launch.races) return;
-            state.observed = join(state.observed, *place);
-            if (i.has(ACQUIRES)) state.known = join(state.known, *place);
-        };
+        const u32 index = w.index * LANES + lane;
         switch (i.op) {
             case Op::Fence:
                 if (i.has(PROXY_ASYNC)) {
                     state.proxy_clock = state.clock++;
                     break;
                 }
-                if (!launch.races) break;
-                acquire(state, state.observed);
-                state.observed = nullptr;
-                state.fenced = snapshot(*w.block, w.index * LANES + lane);
+                if (launch.races) fence(i, *w.block, index);
                 break;
             case Op::Ld: {
                 const u64 address = address_of(w, operands[1], lane);
                 const int bytes = i.bytes * i.vector;
-                const Place place = access(w, i.space, address, bytes, Access::Load, i.has(STRONG));
-                observe_published(place.published);
+                const Place place = access(w, i.space, address, bytes, Access::Load, i.strength());
+                const Version* stale = choose_version(i, place.published, thread_of(w, lane), state);
+                if (place.published) observe_published(i, stale ? stale->by_scope : place.published->by_scope, *w.block, state);
                 for (int k = 0; k < i.vector; ++k) {
                     u64 value = 0;
-                    memcpy(&value, place.data + k * i.bytes, i.bytes);
+                    if (stale) value = stale->value;
+                    else memcpy(&value, place.data + k * i.bytes, i.bytes);
                     if (is_signed(i.type)) value = static_cast<u64>(extend_sign(value, i.bytes));
                     write(w, i.vector > 1 ? operands[0].parts.at(k) : operands[0], lane, value);
                 }
@@ -261,9 +264,10 @@ void Machine::execute_memory(Warp& w, const Instruction& i, u32 run) {
                     memcpy(values + k * i.bytes, &value, i.bytes);
                 }
                 stored = values;
-                const Place place = access(w, i.space, address, i.bytes * i.vector, Access::Store, i.has(STRONG));
+                const Place place = access(w, i.space, address, i.bytes * i.vector, Access::Store, i.strength());
                 stored = nullptr;
-                release(place.published, true);
+                keep_version(i, place.published, place.data, thread_of(w, lane), state);
+                publish(i, place.published, *w.block, index, true);
                 memcpy(place.data, values, i.bytes * i.vector);
                 break;
             }
@@ -272,17 +276,56 @@ void Machine::execute_memory(Warp& w, const Instruction& i, u32 run) {
                 const u64 address = address_of(w, operands.at(first), lane);
                 const u64 a = read(w, operands.at(first + 1), lane);
                 const u64 b = operands.size() > static_cast<size_t>(first + 2) ? read(w, operands[first + 2], lane) : 0;
-                const Place place = access(w, i.space, address, i.bytes, Access::Atomic, true);
-                observe_published(place.published);
+                const Place place = access(w, i.space, address, i.bytes, Access::Atomic, i.strength());
+                if (place.published) observe_published(i, place.published->by_scope, *w.block, state);
                 u64 old = 0;
                 memcpy(&old, place.data, i.bytes);
+                keep_version(i, place.published, place.data, thread_of(w, lane), state);
                 const u64 value = combine(i, old, a, b);
                 memcpy(place.data, &value, i.bytes);
-                release(place.published, false);
+                publish(i, place.published, *w.block, index, false);
                 if (i.op == Op::Atom) write(w, operands[0], lane, old);
             }
         }
     }
+}
+
+u32 Machine::scope_number(const Block& block, int scope) const {
+    return scope == 0 ? block.number : scope == 1 ? block.number / static_cast<u32>(kernel.cluster) : 0;
+}
+
+// A releasing access publishes what its thread knows, a relaxed one what it knew at its last fence. Threads synchronise
+// within the scopes of both, so each is entered in all scopes up to its own (if the kernel uses narrow ones at all).
+void Machine::publish(const Instruction& i, Published* place, Block& block, u32 index, bool replaces) {
+    if (!place || !launch.races) return;
+    if (replaces) place->by_scope = {};
+    const Clock released = i.has(RELEASES) ? snapshot(block, index) : nullptr;
+    for (int scope = static_cast<int>(kernel.least_scope); scope <= static_cast<int>(i.scope); ++scope) {
+        Clock& entry = place->by_scope[scope][scope_number(block, scope)];
+        entry = join(entry, released ? released : block.threads[index].fenced[scope]);
+    }
+}
+
+void Machine::observe_published(const Instruction& i, const Scopes& by_scope, Block& block, ThreadState& state) {
+    if (!launch.races) return;
+    for (int scope = static_cast<int>(kernel.least_scope); scope <= static_cast<int>(i.scope); ++scope) {
+        const auto found = by_scope[scope].find(scope_number(block, scope));
+        if (found == by_scope[scope].end()) continue;
+        state.observed[scope] = join(state.observed[scope], found->second);
+        if (i.has(ACQUIRES)) acquire(state, found->second);
+    }
+}
+
+void Machine::fence(const Instruction& i, Block& block, u32 index) {
+    ThreadState& state = block.threads[index];
+    const int least = static_cast<int>(kernel.least_scope), most = static_cast<int>(i.scope);
+    for (int scope = least; scope <= most; ++scope) {
+        acquire(state, state.observed[scope]);
+        state.observed[scope] = nullptr;
+    }
+    const Clock known = snapshot(block, index);
+    if (i.has(SEQUENTIAL)) state.sequential = sequential = join(sequential, known);
+    for (int scope = least; scope <= most; ++scope) state.fenced[scope] = known;
 }
 
 Clock Machine::snapshot(Block& block, u32 index) {

@@ -36,6 +36,7 @@ bool Machine::execute_asynchronous(Warp& w, const Instruction& i, Group& group, 
             if (state_of(w, lane).cluster_phase > cluster.phase) return false;
         }
         for (u32 left = run; left; left &= left - 1) state_of(w, __builtin_ctz(left)).at_cluster = false;
+        block.waited_phase = cluster.phase;
         if (i.has(ACQUIRES) && launch.races)
             for (u32 left = run; left; left &= left - 1) acquire(state_of(w, __builtin_ctz(left)), cluster.completed);
         return true;
@@ -73,8 +74,8 @@ bool Machine::execute_asynchronous(Warp& w, const Instruction& i, Group& group, 
                 const u64 source = operands.size() > 3 ? read(w, operands[3], lane) : bytes;
                 if (source > static_cast<u64>(bytes)) fail("bounds", "cp.async reads more than it copies");
                 if (from % bytes) fail("misaligned", "the source of cp.async");
-                if (source) access_global(from, static_cast<int>(source), Access::Load, false, thread_of(w, lane), state);
-                access(w, Space::Shared, to, bytes, Access::Store, false);
+                if (source) access_global(from, static_cast<int>(source), Access::Load, 0, thread_of(w, lane), state);
+                access(w, Space::Shared, to, bytes, Access::Store, 0);
                 std::fill_n(block.state.begin() + to, bytes, Block::InFlight);
                 copies.open.push_back({to, from, bytes, static_cast<int>(source)});
                 break;
@@ -92,7 +93,7 @@ bool Machine::execute_asynchronous(Warp& w, const Instruction& i, Group& group, 
                 break;
             case Op::MbarrierInit: {
                 const u32 address = static_cast<u32>(address_of(w, operands.at(0), lane));
-                access(w, Space::Shared, address, 8, Access::Store, false);
+                access(w, Space::Shared, address, 8, Access::Store, 0);
                 Mbarrier barrier;
                 barrier.expected = barrier.pending = static_cast<u32>(read(w, operands.at(1), lane));
                 if (!barrier.expected || barrier.expected >= 1u << 20) fail("barrier", "the count of an mbarrier");
@@ -148,10 +149,10 @@ void Machine::finish_copies(Warp& w, int l, size_t left) {
         for (const SmallCopy& copy : group) {
             Block& block = *w.block;
             std::fill_n(block.state.begin() + copy.to, copy.bytes, Block::Written);
-            u8* to = access(w, Space::Shared, copy.to, copy.bytes, Access::Store, false).data;
+            u8* to = access(w, Space::Shared, copy.to, copy.bytes, Access::Store, 0).data;
             memset(to, 0, copy.bytes);
             if (!copy.source_bytes) continue;
-            memcpy(to, access_global(copy.from, copy.source_bytes, Access::Load, false, thread_of(w, l), state_of(w, l)),
+            memcpy(to, access_global(copy.from, copy.source_bytes, Access::Load, 0, thread_of(w, l), state_of(w, l)),
                    copy.source_bytes);
         }
     };
@@ -182,7 +183,7 @@ void Machine::complete_phase(Mbarrier& barrier) {
 
 // Reads shared memory through the asynchronous proxy: what threads wrote needs a proxy fence by its writer.
 u8* Machine::read_asynchronously(Block& block, u32 address, int bytes, u32 thread, const ThreadState& state) {
-    u8* data = access_shared(block, address, bytes, Access::Load, false, thread, state);
+    u8* data = access_shared(block, address, bytes, Access::Load, 0, thread, state);
     if (!launch.races) return data;
     for (u32 at = address / kernel.least_granule; at <= (address + bytes - 1) / kernel.least_granule; ++at) {
         const Event& write = block.cells[at].write;
@@ -235,8 +236,8 @@ void Machine::issue_bulk(Warp& w, const Instruction& i, u32 run) {
         copy.store = store;
         copy.instruction = &i;
         const u64 map_address = address_of(w, tensor, lane);
-        memcpy(&copy.map, access(w, Space::Generic, map_address, 64, Access::Load, false).data, 64);
-        memcpy(reinterpret_cast<u8*>(&copy.map) + 64, access(w, Space::Generic, map_address + 64, 64, Access::Load, false).data,
+        memcpy(&copy.map, access(w, Space::Generic, map_address, 64, Access::Load, 0).data, 64);
+        memcpy(reinterpret_cast<u8*>(&copy.map) + 64, access(w, Space::Generic, map_address + 64, 64, Access::Load, 0).data,
                sizeof copy.map - 64);
         if (copy.map.magic != TensorMap::MAGIC || copy.map.rank != i.vector) fail("bounds", "not a tensor map of this rank");
         for (int d = 0; d < copy.map.rank; ++d)
@@ -268,7 +269,7 @@ void Machine::issue_bulk(Warp& w, const Instruction& i, u32 run) {
             find_mbarrier(*target, copy.mbarrier);
             copy.block = target;
             copy.engine.clock = ++target->engine_clock;
-            access_shared(*target, copy.shared, static_cast<int>(bytes), Access::Store, false,
+            access_shared(*target, copy.shared, static_cast<int>(bytes), Access::Store, 0,
                           target->number * stride + threads, copy.engine);
             std::fill_n(target->state.begin() + copy.shared, bytes, Block::InFlight);
             bulk_copies.push_back(copy);
@@ -293,13 +294,13 @@ void Machine::run_bulk(size_t index) {
         read_asynchronously(block, copy.shared, static_cast<int>(bytes), thread, state);
         walk_box(copy, [&](u32 from, u64 to) {
             if (to)
-                memcpy(access_global(to, copy.map.element_bytes, Access::Store, false, thread, state), &block.shared[from],
+                memcpy(access_global(to, copy.map.element_bytes, Access::Store, 0, thread, state), &block.shared[from],
                        copy.map.element_bytes);
         });
     } else {
         walk_box(copy, [&](u32 to, u64 from) {
             if (from)
-                memcpy(&block.shared[to], access_global(from, copy.map.element_bytes, Access::Load, false, engine, copy.engine),
+                memcpy(&block.shared[to], access_global(from, copy.map.element_bytes, Access::Load, 0, engine, copy.engine),
                        copy.map.element_bytes);
             else memset(&block.shared[to], 0, copy.map.element_bytes);
         });
@@ -338,7 +339,7 @@ void Machine::finish_stores(Block& block, u32 thread, size_t left) {
         }
         block.stored_boxes.erase(block.stored_boxes.begin() + k);
         std::fill_n(block.state.begin() + box.offset, box.bytes, Block::Written);
-        access_shared(block, box.offset, static_cast<int>(box.bytes), Access::Load, false, block.number * stride + thread,
+        access_shared(block, box.offset, static_cast<int>(box.bytes), Access::Load, 0, block.number * stride + thread,
                       block.threads[thread]);
     }
 }

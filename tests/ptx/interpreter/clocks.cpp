@@ -5,9 +5,14 @@
 namespace ptx {
 
 u32 Knowledge::of(u32 block, u32 index) const {
+    const std::vector<u32>* clocks = find(block);
+    return clocks ? (*clocks)[index] : 0;
+}
+
+const std::vector<u32>* Knowledge::find(u32 block) const {
     for (const auto& [number, clocks] : blocks)
-        if (number == block) return clocks[index];
-    return 0;
+        if (number == block) return &clocks;
+    return nullptr;
 }
 
 std::vector<u32>& Knowledge::clocks(u32 block, u32 threads) {
@@ -20,16 +25,18 @@ std::vector<u32>& Knowledge::clocks(u32 block, u32 threads) {
 Clock join(const Clock& a, const Clock& b) {
     if (a == b || !b) return a;
     if (!a) return b;
-    auto result = std::make_shared<Knowledge>(*a);
-    bool changed = false;
+    std::shared_ptr<Knowledge> result;  // made when it differs from a
     for (const auto& [number, clocks] : b->blocks) {
+        const std::vector<u32>* before = (result ? *result : *a).find(number);
+        bool more = false;
+        for (size_t i = 0; i < clocks.size() && !more; ++i) more = clocks[i] > (before ? (*before)[i] : 0);
+        if (!more) continue;
+        if (!result) result = std::make_shared<Knowledge>(*a);
         std::vector<u32>& known = result->clocks(number, static_cast<u32>(clocks.size()));
-        for (size_t i = 0; i < clocks.size(); ++i) {
-            changed |= clocks[i] > known[i];
-            known[i] = std::max(known[i], clocks[i]);
-        }
+        for (size_t i = 0; i < clocks.size(); ++i) known[i] = std::max(known[i], clocks[i]);
     }
-    return changed ? result : a;
+    if (result) return result;
+    return a;
 }
 
 }  // namespace ptx

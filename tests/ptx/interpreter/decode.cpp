@@ -82,9 +82,14 @@ std::array<int, 3> take_shape(Modifiers& m) {
     return shape;
 }
 
+void take_scope(Instruction& i, Modifiers& m) {
+    const std::string scope = m.take_one({"cta", "cluster", "gl", "gpu", "sys"});
+    if (scope == "cta" || scope == "cluster") i.scope = scope == "cta" ? Scope::Cta : Scope::Cluster;
+}
+
 void take_order(Instruction& i, Modifiers& m) {
     const std::string order = m.take_one({"weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio"});
-    m.take_one({"cta", "cluster", "gpu", "sys"});
+    take_scope(i, m);
     if (!order.empty() && order != "weak") i.flags |= STRONG;
     if (order == "acquire" || order == "acq_rel") i.flags |= ACQUIRES;
     if (order == "release" || order == "acq_rel") i.flags |= RELEASES;
@@ -146,7 +151,7 @@ void decode_memory(Instruction& i, Modifiers& m) {
     take_order(i, m);
     i.space = take_space(m);
     m.take_one({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
-    m.take("nc");
+    take_flags(i, m, {{"nc", NON_COHERENT}});
     m.take_one({"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate"});
     m.take_one({"L2::64B", "L2::128B", "L2::256B"});
     const std::string vector = m.take_one({"v2", "v4", "v8"});
@@ -354,9 +359,10 @@ void decode(Instruction& i, const std::vector<std::string>& name) {
             i.flags |= PROXY_ASYNC;
             m.take_one({"global", "shared::cta", "shared::cluster"});
         }
-        m.take_one({"sc", "acq_rel", "mbarrier_init", "release"});
+        const std::string order = m.take_one({"sc", "acq_rel", "mbarrier_init", "release", "acquire"});
+        if (order == "sc" || opcode == "membar") i.flags |= SEQUENTIAL;
         m.take_one({"release", "acquire"});
-        m.take_one({"gl", "cta", "sys", "gpu", "cluster"});
+        take_scope(i, m);
     } else if (opcode == "prefetch" || opcode == "prefetchu") {
         i.op = Op::Prefetch;
         i.space = take_space(m);

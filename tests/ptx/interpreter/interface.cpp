@@ -12,6 +12,7 @@ struct Device {
 
 Error last_error("");
 std::string last_text, last_executed;
+std::vector<u64> last_tallies;
 
 template <class Result, class Call> Result guarded(Result failed, Call call) {
     try {
@@ -94,11 +95,24 @@ int ptx_launch(Device* device, const Module* module, const char* name, const Lau
         for (size_t i = 0; i < kernel.code.size(); ++i)
             if (machine.executed[i])
                 last_executed += print("%d %llu\n", kernel.code[i].line, static_cast<unsigned long long>(machine.executed[i]));
+        last_tallies.clear();
+        for (size_t i = 0; i < machine.tallies.size(); ++i) {
+            const Tally& t = machine.tallies[i];
+            if (!t.issued) continue;
+            last_tallies.insert(last_tallies.end(), {static_cast<u64>(kernel.code[i].line), t.issued, t.lanes, t.wavefronts,
+                                                     t.conflicts, t.requests, t.sectors, t.used_bytes});
+        }
         return 1;
     });
 }
 
 // Lines "line count" of the instructions that the last launch executed.
 const char* ptx_executed() { return last_executed.c_str(); }
+
+// Eight numbers for each instruction that the last launch issued: its line, and its `Tally`. Their number is in `count`.
+const u64* ptx_tallies(u64* count) {
+    *count = last_tallies.size();
+    return last_tallies.data();
+}
 
 }  // extern "C"

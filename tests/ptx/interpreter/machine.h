@@ -3,6 +3,7 @@
 #include <deque>
 #include <random>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "clocks.h"
 #include "program.h"
@@ -16,10 +17,18 @@ struct Launch {
     u32 resident;  // blocks (of clusters: clusters) that run at the same time
     u64 limit;     // of executed warp instructions
     bool races;    // whether races are looked for
+    bool counts = false;  // whether `tallies` are kept
 };
 
 struct Counts {
     u64 warp_instructions, lane_instructions;
+    u64 touched_sectors;  // distinct sectors of global memory; 0 without `Launch::counts`
+};
+
+// Of one instruction: issue slots, with those in which its predicate excludes all lanes; lanes that executed it; its
+// accesses to shared memory and to sectors (32 bytes) of global memory.
+struct Tally {
+    u64 issued, lanes, wavefronts, conflicts, requests, sectors, used_bytes;
 };
 
 struct Block;
@@ -30,6 +39,12 @@ struct Group {
     int barrier = -1;        // at which they wait
     u32 generation = 0;      // of that barrier
     bool timed_out = false;  // whether mbarrier.try_wait has already returned without success here
+    struct Join {
+        u32 pc, mask;
+        bool operator==(const Join& other) const { return pc == other.pc && mask == other.mask; }
+    };
+    std::vector<Join> joins;  // where they wait for the lanes from which branches separated them; see `meetings`
+    bool waits() const { return !joins.empty() && joins.back().pc == pc; }
 };
 
 // A cp.async that has not been waited for.
@@ -57,7 +72,7 @@ struct Warp {
     u32 alive;
     std::vector<Group> groups;
     std::vector<u64> registers;    // LANES values for each
-    std::vector<u32> initialised;  // by register, the lanes that have written it
+    std::vector<u32> initialised;  // by register, the lanes in which it is defined
     std::vector<u8> local, local_written;
     u64 sleeps_until = 0;
     LaneCopies copies[LANES];
@@ -104,9 +119,14 @@ struct Block {
         u32 offset, bytes;
     };
     std::vector<StoredBox> stored_boxes;  // of bulk stores that their owners have not waited for
+    struct Visit {
+        u32 clock, phase;  // of the visitor, and of the cluster when it arrives next
+    };
+    std::map<u32, Visit> visits;  // last accesses by threads of other blocks to its shared memory
+    u32 waited_phase = 0;         // of the cluster
     Barrier barriers[16];
     std::map<u32, Mbarrier> mbarriers;
-    std::unordered_map<u64, Clock> published;  // by strong accesses, at addresses of shared memory
+    std::unordered_map<u64, Published> published;  // by strong accesses, at addresses of shared memory
 };
 
 // What cuTensorMapEncodeTiled describes, in the interpreter's own encoding.
@@ -137,7 +157,8 @@ class Machine {
 public:
     Machine(Memory&, const Kernel&, const Launch&, const u8* parameters);
     Counts run();
-    std::vector<u64> executed;  // by instruction, how often a warp executed it
+    std::vector<u64> executed;   // by instruction, how often a warp executed it
+    std::vector<Tally> tallies;  // by instruction; empty without `Launch::counts`
 
 private:
     Memory& memory;
@@ -158,7 +179,8 @@ private:
         bool open = false;              // whether some are not committed
     };
     std::map<std::pair<u32, u32>, Stores> stores;  // bulk stores by block and thread
-    std::unordered_map<u64, Clock> published;  // by strong accesses, at addresses of global memory
+    std::unordered_map<u64, Published> published;  // by strong accesses, at addresses of global memory
+    Clock sequential;  // what fences of sequential consistency have published
     // The instruction that is executed, for reports.
     Warp* warp = nullptr;
     const Instruction* current = nullptr;
@@ -172,6 +194,7 @@ private:
     bool execute(Warp&, size_t group);
     void branch(Warp&, size_t group, u32 taken);
     void end(Warp&, size_t group, u32 lanes);
+    void check_end(Block&);
     void advance(Warp&, size_t group, u32 staying = 0);
     void merge_groups(Warp&);
     void arrive_at_barrier(Warp&, const Instruction&, size_t group, u32 run);
@@ -184,7 +207,12 @@ private:
 
     // scalar.cpp: instructions of one lane
     void execute_scalar(Warp&, const Instruction&, u32 run);
-    const u64* read_row(Warp&, const Operand&, u32 run, Row& buffer);
+    const u64* read_row(Warp&, const Operand&, u32 run, Row& buffer);   // of defined values
+    const u64* speculate(Warp&, const Operand&, Row& buffer);  // of values that may be undefined
+    u32 defined_lanes(const Warp& w, const Operand& operand) const {
+        return operand.kind != Operand::Row || operand.constant ? FULL_WARP : w.initialised[operand.row];
+    }
+    void write_undefined(Warp&, const Operand&, u32 lanes);
     u64 read(Warp&, const Operand&, int lane);
     void write(Warp&, const Operand&, int lane, u64 value);
 
@@ -194,12 +222,13 @@ private:
     enum class Access { Load, Store, Atomic };
     struct Place {
         u8* data;
-        Clock* published;  // of strong accesses; null in spaces of one thread
+        Published* published;  // of strong accesses; null in spaces of one thread
     };
-    Place access(Warp&, Space, u64 address, int bytes, Access, bool strong);
-    u8* access_shared(Block&, u32 offset, int bytes, Access, bool strong, u32 thread, const ThreadState&);
-    u8* access_global(u64 address, int bytes, Access, bool strong, u32 thread, const ThreadState&);
-    void observe(Cell&, Access, bool strong, u32 thread, const ThreadState&, bool same_value, unsigned array, u64 byte);
+    // An access of strength 0 is weak; see Instruction::strength.
+    Place access(Warp&, Space, u64 address, int bytes, Access, u8 strength);
+    u8* access_shared(Block&, u32 offset, int bytes, Access, u8 strength, u32 thread, const ThreadState&);
+    u8* access_global(u64 address, int bytes, Access, u8 strength, u32 thread, const ThreadState&);
+    void observe(Cell&, Access, u8 strength, u32 thread, const ThreadState&, bool same_value, unsigned array, u64 byte);
     u32 warp_of(u32 thread) const { return thread / stride * stride + thread % stride / LANES; }
     bool happened_before(const Event&, u32 thread, const ThreadState&) const;
     Block& shared_owner(Block&, u32 address, u32& offset);
@@ -209,7 +238,24 @@ private:
     Clock join_threads(Block&, const std::vector<u32>& indices);
     void synchronize(Block&, const std::vector<u32>& indices);
     void acquire(ThreadState&, const Clock&);
+    u32 scope_number(const Block&, int scope) const;
+    void publish(const Instruction&, Published*, Block&, u32 index, bool replaces);
+    void observe_published(const Instruction&, const Scopes&, Block&, ThreadState&);
+    void fence(const Instruction&, Block&, u32 index);
     u64 combine(const Instruction&, u64 old, u64 a, u64 b);
+
+    // versions.cpp: what strong loads read
+    void keep_version(const Instruction&, Published*, const u8* data, u32 thread, const ThreadState&);
+    const Version* choose_version(const Instruction&, Published*, u32 thread, ThreadState&);
+    bool is_visible(const Event&, u32 thread, const ThreadState&) const;
+
+    // counts.cpp
+    std::unordered_set<u64> touched;  // sectors of global memory
+    std::vector<u32> meetings;        // by instruction, where all paths from it meet; empty without `Launch::counts`
+    void find_meetings();
+    bool step_together(Warp&);
+    void count_accesses(Warp&, const Instruction&, u32 run);
+    void count_global(Tally&, const std::array<u64, LANES>& addresses, u32 lanes, u32 bytes);
 
     // warp.cpp: votes, shuffles
     bool execute_warp(Warp&, const Instruction&, u32& run);

@@ -21,9 +21,23 @@ void Memory::release(u64 address) {
     *array = Array();
 }
 
+void Memory::map(u8* data, u64 bytes) {
+    Array& array = mapped[reinterpret_cast<u64>(data)];
+    array = Array();
+    array.data = data;
+    array.bytes = bytes;
+}
+
 Array* Memory::find(u64 address, s64& offset) {
     const u64 window = address >> 32;
-    if (window == 0 || window > arrays.size()) return nullptr;
+    if (window > arrays.size()) {
+        auto next = mapped.upper_bound(address);
+        if (next == mapped.begin()) return nullptr;
+        auto& [start, array] = *--next;
+        offset = static_cast<s64>(address - start);
+        return &array;
+    }
+    if (window == 0) return nullptr;
     offset = static_cast<s64>(address & 0xffffffffu) - static_cast<s64>(ARRAY_START);
     return arrays[window - 1].get();
 }

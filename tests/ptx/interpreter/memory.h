@@ -1,5 +1,6 @@
 // Device memory: arrays at virtual addresses, whose upper half is the number of the array.
 #pragma once
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct Event {
 struct Cell {
     Event write;
     Event reads[4];
-    bool strong_write = false, strong_read = false;
+    u8 write_strength = 0, read_strength = 0;  // 0: weak, else 1 + the scope (of reads, the least)
+    bool read_non_coherently = false;          // by ld.global.nc
 };
 
 struct Array {
@@ -39,10 +41,14 @@ class Memory {
 public:
     u64 allocate(u8* data, u64 bytes, bool read_only, bool initialised);
     void release(u64 address);
+    // An initialised array at its address on the host, for a driver whose callers compute addresses themselves.
+    void map(u8* data, u64 bytes);
+    bool unmap(u64 address) { return mapped.erase(address); }  // whether an array began there
     // Array of an address, with the offset in `offset`; null for an address in no array's window.
     Array* find(u64 address, s64& offset);
 private:
     std::vector<std::unique_ptr<Array>> arrays;
+    std::map<u64, Array> mapped;  // by address
 };
 
 }  // namespace ptx

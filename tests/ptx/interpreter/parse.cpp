@@ -27,7 +27,7 @@ struct Token {
 bool in_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%' || c == '.'; }
 
 std::vector<Token> tokenize(const std::string& text) {
-    static const std::set<std::string> whole_lines = {".loc", ".file", ".version", ".target", ".address_size"};
+    static const std::set<std::string> whole_lines = {".loc", ".file"};
     std::vector<Token> tokens;
     int line = 1;
     size_t i = 0;
@@ -109,6 +109,7 @@ public:
     Parser(const std::string& text, Memory& memory) : tokens(tokenize(text)), memory(memory) {}
 
     std::unique_ptr<Module> run() {
+        parse_header();
         while (!peek().empty()) {
             const std::string word = next();
             if (word == ".visible" || word == ".weak" || word == ".extern" || word == ".common") continue;
@@ -121,12 +122,31 @@ public:
             } else if (word == ".pragma") {
                 next();
                 expect(";");
-            } else fail("unknown directive " + word);
+            } else if (word == ".func") fail("functions and calls are not executed");
+            else fail("unknown directive " + word);
         }
         return std::move(module);
     }
 
 private:
+    // The memory model that is executed is that of PTX 6.0 and later on sm_70 and later.
+    void parse_header() {
+        static const std::set<std::string> targets = {"70", "72", "75", "80", "86", "87", "88", "89", "90",
+                                                      "100", "101", "103", "110", "120", "121"};
+        expect(".version");
+        const std::string version = next();
+        if (version.size() != 3 || version[0] < '6' || version[0] > '9' || version[1] != '.' || !isdigit(static_cast<unsigned char>(version[2])))
+            fail("unknown version " + version + " (6.0 to 9.9 are executed)");
+        expect(".target");
+        const std::string target = next();
+        std::string number = target.substr(0, 3) == "sm_" ? target.substr(3) : "";
+        if (!number.empty() && (number.back() == 'a' || number.back() == 'f')) number.pop_back();
+        if (!targets.count(number)) fail("unknown target " + target);
+        while (accept(",")) next();
+        expect(".address_size");
+        if (next() != "64") fail("addresses have 64 bits");
+    }
+
     std::vector<Token> tokens;
     size_t at = 0;
     Memory& memory;
@@ -188,12 +208,16 @@ private:
     Declaration parse_declaration() {
         Declaration result;
         u64 vector = 1;
+        bool pointer = false;  // an .align after .ptr is that of the memory to which a parameter points
         while (peek()[0] == '.') {
             const std::string word = next();
-            if (word == ".align") result.align = parse_integer(next());
+            if (word == ".align") {
+                const u64 align = parse_integer(next());
+                if (!pointer) result.align = align;
+            } else if (word == ".ptr") pointer = true;
             else if (word == ".v2") vector = 2;
             else if (word == ".v4") vector = 4;
-            else if (word == ".ptr" || word == ".global" || word == ".shared" || word == ".const" || word == ".param")
+            else if (word == ".global" || word == ".shared" || word == ".const" || word == ".param")
                 continue;
             else if ((result.type = find_type(word.substr(1))) == Type::None) fail("unknown type " + word);
         }
@@ -471,6 +495,8 @@ private:
         if (instruction.bytes && instruction.space != Space::Param)
             kernel->least_granule = std::min<u32>(kernel->least_granule, instruction.bytes);
         kernel->uses_wgmma |= instruction.op == Op::Wgmma;
+        kernel->has_strong_loads |= instruction.op == Op::Ld && instruction.has(STRONG);
+        kernel->least_scope = std::min(kernel->least_scope, instruction.scope);
         ++module->histogram[name];
         kernel->code.push_back(std::move(instruction));
     }

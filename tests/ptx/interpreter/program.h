@@ -40,8 +40,12 @@ enum Flag : u32 {
     FTZ = 1, SAT = 2, WIDE = 4, HIGH = 8, TO = 16, WRAP = 32, SHIFTAMT = 64, NAN_RESULT = 128, TRANS = 256,
     PROXY_ASYNC = 512, EXPECT_TX = 1024, MULTICAST = 2048, ALIGNED = 4096, READS_CLOCK = 8192, INTEGER_ROUND = 16384,
     TEST_ONLY = 32768, READ_ONLY_WAIT = 65536, UNIFORM = 1 << 17, NO_COMPLETE = 1 << 18, CLUSTER_SCOPE = 1 << 19,
-    SECOND_LOW = 1 << 20, SECOND_SIGNED = 1 << 21, ACQUIRES = 1 << 22, RELEASES = 1 << 23, STRONG = 1 << 24
+    SECOND_LOW = 1 << 20, SECOND_SIGNED = 1 << 21, ACQUIRES = 1 << 22, RELEASES = 1 << 23, STRONG = 1 << 24, SEQUENTIAL = 1 << 25,
+    NON_COHERENT = 1 << 26
 };
+
+// Sets of threads, each within the next: a block, a cluster, the device (or more).
+enum class Scope : u8 { Cta, Cluster, Gpu };
 
 struct Operand {
     enum Kind : u8 { Sink, Row, Vector, Address };
@@ -57,6 +61,7 @@ struct Instruction {
     Op op = Op::Trap;
     Type type = Type::None, source = Type::None;  // for mma: of A and B, of C and D
     Space space = Space::Generic;
+    Scope scope = Scope::Gpu;  // of a fence or a strong access
     Compare compare = Compare::Eq;
     Action action = Action::None;  // of atomics, shuffles, votes, and the boolean of setp
     Rounding rounding = Rounding::Default;
@@ -72,6 +77,8 @@ struct Instruction {
     std::string text;
 
     bool has(u32 flag) const { return flags & flag; }
+    // Of an access: 0 for a weak one, else 1 + its scope.
+    u8 strength() const { return has(STRONG) ? static_cast<u8>(1 + static_cast<int>(scope)) : 0; }
 };
 
 using Row = std::array<u64, LANES>;
@@ -97,6 +104,8 @@ struct Kernel {
     u32 max_threads = 0;    // .maxntid; 0 without a limit
     u32 least_granule = 4;  // smallest access in bytes, at most 4: the unit of race detection
     bool uses_wgmma = false;
+    bool has_strong_loads = false;
+    Scope least_scope = Scope::Gpu;  // of its fences and strong accesses
     std::vector<Instruction> code;
     std::vector<std::string> register_names;
     std::vector<u64> register_masks;  // the values that fit into each register

@@ -1,5 +1,6 @@
 // Instructions that compute from registers of one lane (sections "Integer Arithmetic", "Floating-Point", "Comparison and
-// Selection", "Logic and Shift", "Data Movement and Conversion").
+// Selection", "Logic and Shift", "Data Movement and Conversion"). Compilers compute speculatively from registers that are
+// undefined on a path: here a result is then undefined, too. Everything that leaves the registers reads defined ones.
 #include <algorithm>
 #include <cmath>
 
@@ -8,12 +9,18 @@
 namespace ptx {
 
 const u64* Machine::read_row(Warp& w, const Operand& operand, u32 run, Row& buffer) {
+    const u32 undefined = run & ~defined_lanes(w, operand);
+    if (undefined) {
+        lane = __builtin_ctz(undefined);
+        fail("uninitialised", "register " + kernel.register_names[operand.row] +
+                              " is undefined: it, or a register from which it is computed, has not been written");
+    }
+    return speculate(w, operand, buffer);
+}
+
+const u64* Machine::speculate(Warp& w, const Operand& operand, Row& buffer) {
     if (operand.kind != Operand::Row) fail("syntax", "an operand is not a register or a number");
     if (operand.constant) return kernel.constants[operand.row].data();
-    if (run & ~w.initialised[operand.row]) {
-        lane = __builtin_ctz(run & ~w.initialised[operand.row]);
-        fail("uninitialised", "register " + kernel.register_names[operand.row] + " is read before it is written");
-    }
     if (w.in_flight_count && w.in_flight[operand.row])
         fail("in-flight", "register " + kernel.register_names[operand.row] + " is read before its wgmma is waited for");
     if (!w.unfenced.empty()) w.unfenced[operand.row] = 1;
@@ -36,6 +43,10 @@ void Machine::write(Warp& w, const Operand& operand, int l, u64 value) {
     w.registers[static_cast<size_t>(operand.row) * LANES + l] = value & kernel.register_masks[operand.row];
     w.initialised[operand.row] |= 1u << l;
     if (!w.unfenced.empty()) w.unfenced[operand.row] = 1;
+}
+
+void Machine::write_undefined(Warp& w, const Operand& operand, u32 lanes) {
+    if (operand.kind == Operand::Row && !operand.constant) w.initialised[operand.row] &= ~lanes;
 }
 
 namespace {
@@ -361,6 +372,18 @@ u64 compute_bits(const Instruction& i, u64 a, u64 b, u64 c, u64 d) {
     }
 }
 
+// Lanes whose value is not zero.
+u32 true_lanes(const u64* row) {
+    u32 lanes = 0;
+    for (int l = 0; l < LANES; ++l) lanes |= static_cast<u32>(row[l] != 0) << l;
+    return lanes;
+}
+
+// Lanes whose predicate decides `action` whatever the other operand is: false decides .and, and true decides .or.
+u32 decided(Action action, u32 defined, const u64* row) {
+    return action == Action::And ? defined & ~true_lanes(row) : action == Action::Or ? defined & true_lanes(row) : 0;
+}
+
 template <class Compute> void for_lanes(u32 run, Compute compute) {
     if (run == FULL_WARP)
         for (int l = 0; l < LANES; ++l) compute(l);
@@ -377,7 +400,13 @@ void Machine::execute_scalar(Warp& w, const Instruction& i, u32 run) {
         const bool unpack = operands[0].kind == Operand::Vector;
         const size_t count = operands[unpack ? 0 : 1].parts.size();
         const int bits = 8 * bytes_of(i.type) / static_cast<int>(count);
-        for_lanes(run, [&](int l) {
+        u32 defined = unpack ? defined_lanes(w, operands[1]) : FULL_WARP;
+        if (!unpack) for (const Operand& part : operands[1].parts) defined &= defined_lanes(w, part);
+        if (run & ~defined) {
+            write_undefined(w, operands[0], run & ~defined);
+            for (const Operand& part : operands[0].parts) write_undefined(w, part, run & ~defined);
+        }
+        for_lanes(run & defined, [&](int l) {
             u64 value = 0;
             if (unpack) {
                 value = read(w, operands[1], l);
@@ -398,7 +427,11 @@ void Machine::execute_scalar(Warp& w, const Instruction& i, u32 run) {
     Row buffers[4];
     static const Row zeros = {};
     const u64* in[4] = {zeros.data(), zeros.data(), zeros.data(), zeros.data()};
-    for (size_t k = 1; k < operands.size(); ++k) in[k - 1] = read_row(w, operands[k], run, buffers[k - 1]);
+    u32 known[4] = {FULL_WARP, FULL_WARP, FULL_WARP, FULL_WARP}, defined = FULL_WARP;
+    for (size_t k = 1; k < operands.size(); ++k) {
+        in[k - 1] = speculate(w, operands[k], buffers[k - 1]);
+        defined &= known[k - 1] = defined_lanes(w, operands[k]);
+    }
     const u64 *a = in[0], *b = in[1], *c = in[2], *d = in[3];
 
     const int to = operands[0].row;
@@ -406,6 +439,17 @@ void Machine::execute_scalar(Warp& w, const Instruction& i, u32 run) {
         fail("in-flight", "register " + kernel.register_names[to] + " is written before its wgmma is waited for");
     u64* result = &w.registers[static_cast<size_t>(to) * LANES];
     const u64 mask = kernel.register_masks[to];
+    if (run & ~defined) {
+        if (i.op == Op::Selp) defined = known[2] & ((known[0] & true_lanes(c)) | (known[1] & ~true_lanes(c)));
+        else if (i.op == Op::Setp) defined |= decided(i.action, known[2], c);
+        else if (i.type == Type::Pred) {
+            const Action action = i.op == Op::And ? Action::And : i.op == Op::Or ? Action::Or : Action::None;
+            defined |= decided(action, known[0], a) | decided(action, known[1], b);
+        }
+        write_undefined(w, operands[0], run & ~defined);
+        for (const Operand& part : operands[0].parts) write_undefined(w, part, run & ~defined);
+        run &= defined;
+    }
     w.initialised[to] |= run;
     if (!w.unfenced.empty()) w.unfenced[to] = 1;
     auto each = [&](auto compute) {

@@ -16,7 +16,7 @@ Machine::Machine(Memory& memory, const Kernel& kernel, const Launch& launch, con
     if (size < 1 || size > 1024) invalid(print("a block of %llu threads", static_cast<unsigned long long>(size)));
     if (kernel.max_threads && size > kernel.max_threads)
         invalid(print("blocks of %llu threads; the kernel is compiled for %u", static_cast<unsigned long long>(size), kernel.max_threads));
-    if (number < 1 || number > 1000000) invalid(print("a grid of %llu blocks", static_cast<unsigned long long>(number)));
+    if (number < 1 || number > 1000000) invalid(print("a grid of %llu blocks; the interpreter runs 1 to 1,000,000", static_cast<unsigned long long>(number)));
     if (number % kernel.cluster) invalid(print("the blocks are not clusters of %d", kernel.cluster));
     if (kernel.shared_bytes > 48 * 1024) invalid("more than 48 KiB of static shared memory");
     threads = static_cast<u32>(size);
@@ -28,6 +28,10 @@ Machine::Machine(Memory& memory, const Kernel& kernel, const Launch& launch, con
     if (shared_bytes > 227 * 1024) invalid(print("%llu bytes of shared memory; a block has at most 227 KiB", static_cast<unsigned long long>(shared_bytes)));
     local_bytes = kernel.local_bytes;
     executed.assign(kernel.code.size(), 0);
+    if (launch.counts) {
+        tallies.assign(kernel.code.size(), {});
+        find_meetings();
+    }
 }
 
 void Machine::fail(const char* kind, const std::string& what) {
@@ -130,7 +134,7 @@ Counts Machine::run() {
     u32 idle = 0;
     while (true) {
         while (started < total && clusters.size() < launch.resident) start_cluster();
-        if (blocks.empty()) return {steps, lane_steps};
+        if (blocks.empty()) return {steps, lane_steps, touched.size()};
         Block& block = *blocks[random() % blocks.size()];
         Warp& w = block.warps[random() % block.warps.size()];
         bool moved = false;
@@ -220,6 +224,7 @@ void Machine::merge_groups(Warp& w) {
 // Executes one instruction of the group that is furthest behind, so that lanes meet again; now and then of another one.
 bool Machine::step(Warp& w) {
     warp = &w;
+    if (launch.counts) return step_together(w);
     if (w.groups.size() == 1) return execute(w, 0);
     merge_groups(w);
     std::sort(w.groups.begin(), w.groups.end(), [](const Group& a, const Group& b) { return a.pc < b.pc; });
@@ -256,8 +261,11 @@ bool Machine::execute(Warp& w, size_t group) {
     lane = __builtin_ctz(g.mask);
     u32 run = g.mask;
     if (i.guard >= 0) {
-        if (g.mask & ~w.initialised[i.guard])
-            fail("uninitialised", "predicate " + kernel.register_names[i.guard] + " is read before it is written");
+        const u32 undefined = g.mask & ~w.initialised[i.guard];
+        if (undefined) {
+            lane = __builtin_ctz(undefined);
+            fail("uninitialised", "predicate " + kernel.register_names[i.guard] + " is undefined");
+        }
         const u64* row = &w.registers[static_cast<size_t>(i.guard) * LANES];
         u32 set = 0;
         for (int l = 0; l < LANES; ++l) set |= static_cast<u32>(row[l] & 1) << l;
@@ -265,6 +273,7 @@ bool Machine::execute(Warp& w, size_t group) {
     }
     if (!run) {
         ++steps;
+        if (launch.counts) ++tallies[g.pc].issued;
         advance(w, group);
         return true;
     }
@@ -272,6 +281,7 @@ bool Machine::execute(Warp& w, size_t group) {
     if (i.has(ALIGNED) && run != w.alive) return false;  // until the other lanes come
     u32 active = run;
     try {
+        if (launch.counts) count_accesses(w, i, run);
         if (i.op <= Op::Isspacep) {
             execute_scalar(w, i, run);
             advance(w, group);
@@ -308,6 +318,11 @@ bool Machine::execute(Warp& w, size_t group) {
     ++steps;
     ++executed[&i - kernel.code.data()];
     lane_steps += __builtin_popcount(active);
+    if (launch.counts) {
+        Tally& tally = tallies[&i - kernel.code.data()];
+        ++tally.issued;
+        tally.lanes += __builtin_popcount(active);
+    }
     return true;
 }
 
@@ -319,6 +334,7 @@ void Machine::branch(Warp& w, size_t group, u32 taken) {
         return;
     }
     if (i.has(UNIFORM)) fail("convergence", "lanes diverge at bra.uni");
+    if (launch.counts && meetings[g.pc] < kernel.code.size()) g.joins.push_back({meetings[g.pc], g.mask});
     Group other = g;
     other.mask = taken;
     other.pc = i.target;
@@ -346,8 +362,23 @@ void Machine::end(Warp& w, size_t group, u32 lanes) {
     else w.groups.erase(w.groups.begin() + group);
     if (!w.alive && (!w.open_wgmma.empty() || !w.wgmma_groups.empty()))
         fail("in-flight", "the warp ends before its wgmma is waited for");
+    if (!block.alive) check_end(block);
     release_barriers(block);
     release_cluster(cluster);
+}
+
+// In every order of execution, a block has to end after accesses to its shared memory by others and by copies: one of its
+// threads knows of them, or has waited for a phase of the cluster that ends after them.
+void Machine::check_end(Block& block) {
+    if (!launch.races) return;
+    ThreadState last;
+    for (const ThreadState& state : block.threads) last.known = join(last.known, state.known);
+    if (!happened_before({block.number * stride + threads, block.engine_clock}, block.number * stride, last))
+        fail("in-flight", "the block ends and has not waited for a copy into its shared memory");
+    for (const auto& [visitor, visit] : block.visits)
+        if (visit.phase > block.waited_phase && !happened_before({visitor, visit.clock}, block.number * stride, last))
+            fail("race", print("the block may end before thread %u of block %u accesses its shared memory",
+                               visitor % stride, visitor / stride));
 }
 
 void Machine::arrive_at_barrier(Warp& w, const Instruction& i, size_t group, u32 run) {

@@ -16,7 +16,7 @@ void Machine::execute_tensor(Warp& w, const Instruction& i) {
                 for (int row = 0; row < 8; ++row) {
                     lane = 8 * m + row;
                     const u64 address = address_of(w, operands.at(1), lane);
-                    memcpy(matrix[m][row], access(w, Space::Shared, address, 16, Access::Load, false).data, 16);
+                    memcpy(matrix[m][row], access(w, Space::Shared, address, 16, Access::Load, 0).data, 16);
                 }
             }
             for (int m = 0; m < i.vector; ++m) {
@@ -44,7 +44,7 @@ void Machine::execute_tensor(Warp& w, const Instruction& i) {
                 for (int row = 0; row < 8; ++row) {
                     lane = 8 * m + row;
                     const u64 address = address_of(w, operands[0], lane);
-                    memcpy(access(w, Space::Shared, address, 16, Access::Store, false).data, matrix[row], 16);
+                    memcpy(access(w, Space::Shared, address, 16, Access::Store, 0).data, matrix[row], 16);
                 }
             }
             break;
@@ -114,6 +114,8 @@ void Machine::issue_wgmma(Warp& w, const Instruction& i) {
             fail("convergence", "the lanes have different operands of wgmma");
         }
     }
+    for (int k : {6, 7})
+        if (read(w, operands[k], 0) > 1) fail("syntax", "a matrix of wgmma is transposed (1) or not (0)");
     if (read(w, operands[4], 0) != 1 || read(w, operands[5], 0) != 1) fail("unsupported", "wgmma that negates");
     for (const Operand& sum : operands[0].parts) {
         if (w.unfenced[sum.row])

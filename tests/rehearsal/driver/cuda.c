@@ -1,27 +1,23 @@
-// Null CUDA driver: a libcuda.so.1 for testing host code without a GPU.
+// Simulated CUDA driver: a libcuda.so.1 for machines without a GPU, whose kernels a PTX interpreter executes.
 //
-// It simulates NULL_DRIVER_CARDS cards (default 1) with the properties of an H100 SXM and memory on the host. Modules and
-// kernels are accepted but never executed, so the output of a kernel is unchanged. Each launch appends a line to the file
-// NULL_DRIVER_LOG. Invalid requests are rejected: too much memory, too many threads per block, unknown pointers.
+// It simulates REHEARSAL_CARDS cards (default 1) with the properties of an H100 SXM and memory on the host; with
+// REHEARSAL_SMALL they have two multiprocessors and 16 KiB of L2 cache. Each launch appends a line to the file
+// REHEARSAL_LAUNCHES. Invalid requests are rejected: too much memory, too many threads, registers or shared memory.
 //
 // Source: CUDA Driver API reference, version 13.0 (CUresult, CUdevice_attribute, and the functions by their names).
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-typedef int Result;
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, NOT_FOUND = 500 };
-typedef uintptr_t Pointer;
-typedef void *Handle;
+#include "driver.h"
 
 static const size_t CARD_BYTES = 80ull << 30, FREE_BYTES = 12ull << 30;
-enum { MAX_THREADS = 1024, PAGE = 512, SHARED_BYTES = 232448 };
+enum { PAGE = 512 };
 
-static int cards(void) { const char *given = getenv("NULL_DRIVER_CARDS"); return given ? atoi(given) : 1; }
+static int cards(void) { const char *given = getenv("REHEARSAL_CARDS"); return given ? atoi(given) : 1; }
 
 // Every object is a unique opaque handle.
 static Handle fresh(void) { static uintptr_t last = 0x10000; return (Handle)(last += 0x100); }
@@ -33,7 +29,7 @@ Result cuInit(unsigned flags) { return cards() > 0 ? SUCCESS : NO_DEVICE; }
 Result cuDriverGetVersion(int *version) { *version = 13000; return SUCCESS; }
 Result cuDeviceGetCount(int *count) { *count = cards(); return SUCCESS; }
 Result cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal < cards() ? SUCCESS : INVALID_DEVICE; }
-Result cuDeviceGetName(char *name, int size, int device) { snprintf(name, size, "NVIDIA H100 80GB HBM3"); return SUCCESS; }
+Result cuDeviceGetName(char *name, int size, int device) { snprintf(name, size, "NVIDIA H100 80GB HBM3 (PTX interpreter, no GPU)"); return SUCCESS; }
 Result cuDeviceGetUuid_v2(unsigned char *uuid, int device) { memset(uuid, 0xa0 + device, 16); return SUCCESS; }
 Result cuDeviceGetUuid(unsigned char *uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
 Result cuDeviceGetPCIBusId(char *id, int size, int device) { snprintf(id, size, "0000:%02x:00.0", 6 + device); return SUCCESS; }
@@ -44,16 +40,17 @@ Result cuDeviceComputeCapability(int *major, int *minor, int device) { *major = 
 static const int ATTRIBUTES[256] = {
     [1] = MAX_THREADS, [2] = 1024, [3] = 1024, [4] = 64,    // threads per block, block dimensions
     [5] = 2147483647, [6] = 65535, [7] = 65535,             // grid dimensions
-    [8] = 49152, [97] = SHARED_BYTES, [81] = 233472,        // shared memory per block, with opt-in, per multiprocessor
-    [9] = 65536, [10] = 32, [12] = 65536, [82] = 65536,     // constant memory, warp, registers per block, per multiprocessor
+    [8] = DEFAULT_SHARED, [97] = SHARED_BYTES, [81] = SHARED_PER_MULTIPROCESSOR, [111] = RESERVED_SHARED,  // shared memory
+    [9] = 65536, [10] = 32, [12] = REGISTERS, [82] = REGISTERS,  // constant memory, warp, registers per block, per multiprocessor
     [13] = 1980000, [36] = 2619000, [37] = 5120, [38] = 50 << 20,  // clocks in kHz, memory bus in bits, L2 cache
     [15] = 1, [16] = 132, [19] = 1, [31] = 1, [32] = 1,     // overlap, multiprocessors, mapped memory, concurrent kernels, ECC
-    [39] = 2048, [40] = 3, [41] = 1, [75] = 9, [76] = 0,    // threads per multiprocessor, copy engines, compute capability
-    [78] = 1, [83] = 1, [95] = 1, [106] = 32, [115] = 1,    // priorities, managed memory, cooperative launch, blocks, memory pools
+    [39] = THREADS_PER_MULTIPROCESSOR, [40] = 3, [41] = 1, [75] = 9, [76] = 0,    // threads per multiprocessor, copy engines, compute capability
+    [78] = 1, [83] = 1, [95] = 1, [106] = BLOCKS_PER_MULTIPROCESSOR, [115] = 1,    // priorities, managed memory, cooperative launch, blocks, memory pools
 };
 Result cuDeviceGetAttribute(int *value, int attribute, int device) {
     if (attribute < 1 || attribute >= 256) return INVALID_VALUE;
     *value = attribute == 33 ? 6 + device : ATTRIBUTES[attribute];  // PCI bus number
+    if (getenv("REHEARSAL_SMALL")) *value = attribute == 16 ? 2 : attribute == 38 ? 16384 : *value;
     return SUCCESS;
 }
 
@@ -74,34 +71,38 @@ Result cuCtxGetDevice(int *device) { *device = device_of(current); return SUCCES
 Result cuCtxGetDevice_v2(int *device, Handle c) { *device = device_of(c); return SUCCESS; }
 Result cuCtxGetId(Handle c, unsigned long long *id) { *id = 1 + device_of(c); return SUCCESS; }
 Result cuCtxGetStreamPriorityRange(int *least, int *greatest) { *least = 0, *greatest = -5; return SUCCESS; }
-Result cuCtxSynchronize(void) { return SUCCESS; }
+Result cuCtxSynchronize(void) { return waiting(); }
 
 // --- memory: on the host, limited to the simulated free memory ---
 
 static size_t taken;
 typedef struct { size_t size; char pad[PAGE - sizeof(size_t)]; } Header;  // precedes each allocation and keeps it aligned
 Result cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *free_bytes = FREE_BYTES - taken, *total = CARD_BYTES; return SUCCESS; }
+// Mapped, not from the heap: a heap can begin below 4 GiB, where the interpreter has no global memory.
 Result cuMemAlloc_v2(Pointer *pointer, size_t size) {
     Header *header;
-    if (size == 0) return INVALID_VALUE;
-    if (size > FREE_BYTES - taken || posix_memalign((void **)&header, PAGE, sizeof(Header) + size)) return OUT_OF_MEMORY;
+    if (size == 0 || waiting()) return size ? waiting() : INVALID_VALUE;
+    if (size > FREE_BYTES - taken) return OUT_OF_MEMORY;
+    header = mmap(NULL, sizeof(Header) + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (header == MAP_FAILED) return OUT_OF_MEMORY;
     header->size = size, taken += size;
     *pointer = (Pointer)(header + 1);
+    map_memory(*pointer, size);
     return SUCCESS;
 }
 Result cuMemFree_v2(Pointer pointer) {
     Header *header = (Header *)pointer - 1;
     if (!pointer) return SUCCESS;
-    if (pointer % PAGE || !header->size) return INVALID_VALUE;
-    taken -= header->size, header->size = 0;
-    free(header);
+    if (unmap_memory(pointer)) return INVALID_VALUE;
+    taken -= header->size;
+    munmap(header, sizeof(Header) + header->size);
     return SUCCESS;
 }
 Result cuMemAllocAsync(Pointer *pointer, size_t size, Handle stream) { return cuMemAlloc_v2(pointer, size); }
 Result cuMemFreeAsync(Pointer pointer, Handle stream) { return cuMemFree_v2(pointer); }
 Result cuMemHostAlloc(void **pointer, size_t size, unsigned flags) { return posix_memalign(pointer, 4096, size) ? OUT_OF_MEMORY : SUCCESS; }
 Result cuMemFreeHost(void *pointer) { free(pointer); return SUCCESS; }
-Result cuMemcpyAsync(Pointer to, Pointer from, size_t size, Handle stream) { memcpy((void *)to, (void *)from, size); return SUCCESS; }
+Result cuMemcpyAsync(Pointer to, Pointer from, size_t size, Handle stream) { return copy_on_stream(to, from, size, stream); }
 Result cuMemcpy(Pointer to, Pointer from, size_t size) { return cuMemcpyAsync(to, from, size, 0); }
 Result cuMemcpyHtoD_v2(Pointer to, const void *from, size_t size) { return cuMemcpyAsync(to, (Pointer)from, size, 0); }
 Result cuMemcpyDtoH_v2(void *to, Pointer from, size_t size) { return cuMemcpyAsync((Pointer)to, from, size, 0); }
@@ -109,7 +110,7 @@ Result cuMemcpyDtoD_v2(Pointer to, Pointer from, size_t size) { return cuMemcpyA
 Result cuMemcpyHtoDAsync_v2(Pointer to, const void *from, size_t size, Handle s) { return cuMemcpyAsync(to, (Pointer)from, size, s); }
 Result cuMemcpyDtoHAsync_v2(void *to, Pointer from, size_t size, Handle s) { return cuMemcpyAsync((Pointer)to, from, size, s); }
 Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t size, Handle s) { return cuMemcpyAsync(to, from, size, s); }
-Result cuMemsetD8Async(Pointer to, unsigned char value, size_t size, Handle stream) { memset((void *)to, value, size); return SUCCESS; }
+Result cuMemsetD8Async(Pointer to, unsigned char value, size_t size, Handle stream) { return fill_on_stream(to, value, size, stream); }
 Result cuMemsetD8_v2(Pointer to, unsigned char value, size_t size) { return cuMemsetD8Async(to, value, size, 0); }
 Result cuPointerGetAttribute(void *value, int attribute, Pointer pointer) {
     enum { CONTEXT = 1, MEMORY_TYPE = 2, DEVICE_POINTER = 3, IS_MANAGED = 8, DEVICE_ORDINAL = 9, DEVICE_MEMORY = 2 };
@@ -127,59 +128,12 @@ Result cuMemGetAddressRange_v2(Pointer *begin, size_t *size, Pointer pointer) {
     return SUCCESS;
 }
 
-// --- modules and kernels: the handle of a kernel is its name, for the log ---
-
-Result cuModuleLoadData(Handle *module, const void *image) { return give(module); }
-Result cuModuleLoadDataEx(Handle *module, const void *image, unsigned n, void *options, void *values) { return give(module); }
-Result cuModuleUnload(Handle module) { return SUCCESS; }
-Result cuLibraryLoadData(Handle *library, const void *image, void *jit, void *jit_values, unsigned jit_options, void *options,
-                         void *values, unsigned count) { return give(library); }
-Result cuLibraryUnload(Handle library) { return SUCCESS; }
-Result cuLibraryGetModule(Handle *module, Handle library) { *module = library; return SUCCESS; }
-Result cuLibraryGetKernel(Handle *kernel, Handle library, const char *name) { *kernel = strdup(name); return SUCCESS; }
-Result cuModuleGetFunction(Handle *function, Handle module, const char *name) { *function = strdup(name); return SUCCESS; }
-Result cuModuleGetGlobal_v2(Pointer *pointer, size_t *size, Handle module, const char *name) { return NOT_FOUND; }
-Result cuKernelGetFunction(Handle *function, Handle kernel) { *function = kernel; return SUCCESS; }
-Result cuFuncGetName(const char **name, Handle function) { *name = function; return SUCCESS; }
-Result cuFuncSetAttribute(Handle function, int attribute, int value) { return SUCCESS; }
-Result cuKernelSetAttribute(int attribute, int value, Handle kernel, int device) { return SUCCESS; }
-Result cuFuncGetAttribute(int *value, int attribute, Handle function) {
-    enum { MOST_THREADS = 0, REGISTERS = 4 };
-    *value = attribute == MOST_THREADS ? MAX_THREADS : attribute == REGISTERS ? 32 : 0;
-    return SUCCESS;
-}
-Result cuKernelGetAttribute(int *value, int attribute, Handle kernel, int device) { return cuFuncGetAttribute(value, attribute, kernel); }
-Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Handle function, int threads, size_t shared) {
-    if (threads < 1 || threads > MAX_THREADS) return INVALID_VALUE;
-    int by_threads = ATTRIBUTES[39] / threads, by_shared = shared ? ATTRIBUTES[81] / (int)(shared + 1024) : ATTRIBUTES[106];
-    *blocks = by_threads < by_shared ? by_threads : by_shared;
-    return SUCCESS;
-}
-Result cuLaunchKernel(Handle function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                      unsigned shared, Handle stream, void **arguments, void **extra) {
-    if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > MAX_THREADS || shared > SHARED_BYTES) return INVALID_VALUE;
-    const char *log = getenv("NULL_DRIVER_LOG");
-    FILE *file = log ? fopen(log, "a") : NULL;
-    if (file) fprintf(file, "launch %s grid %u %u %u block %u %u %u\n", (char *)function, gx, gy, gz, bx, by, bz), fclose(file);
-    return SUCCESS;
-}
-typedef struct { unsigned gx, gy, gz, bx, by, bz, shared; Handle stream; } LaunchConfig;  // first fields of CUlaunchConfig
-Result cuLaunchKernelEx(const LaunchConfig *c, Handle function, void **arguments, void **extra) {
-    return cuLaunchKernel(function, c->gx, c->gy, c->gz, c->bx, c->by, c->bz, c->shared, c->stream, arguments, extra);
-}
-Result cuTensorMapEncodeTiled(void *map, int type, unsigned rank, Pointer address, const uint64_t *sizes, const uint64_t *strides,
-                              const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int l2, int fill) {
-    if ((uintptr_t)map % 64 || address % 16 || rank < 1 || rank > 5) return INVALID_VALUE;
-    memset(map, 0, 128);
-    return SUCCESS;
-}
-
-// --- streams and events: everything is done at once ---
+// --- streams and events: work is done when it is enqueued, or recorded by a stream that captures ---
 
 Result cuStreamCreate(Handle *stream, unsigned flags) { return give(stream); }
 Result cuStreamCreateWithPriority(Handle *stream, unsigned flags, int priority) { return give(stream); }
 Result cuStreamDestroy_v2(Handle stream) { return SUCCESS; }
-Result cuStreamSynchronize(Handle stream) { return SUCCESS; }
+Result cuStreamSynchronize(Handle stream) { return waiting(); }
 Result cuStreamQuery(Handle stream) { return SUCCESS; }
 Result cuStreamGetCtx(Handle stream, Handle *c) { *c = current ? current : context; return SUCCESS; }
 Result cuStreamWaitEvent(Handle stream, Handle event, unsigned flags) { return SUCCESS; }
@@ -200,7 +154,14 @@ Result cuGetErrorName(Result error, const char **name) {
         case OUT_OF_MEMORY: *name = "CUDA_ERROR_OUT_OF_MEMORY"; return SUCCESS;
         case NO_DEVICE: *name = "CUDA_ERROR_NO_DEVICE"; return SUCCESS;
         case INVALID_DEVICE: *name = "CUDA_ERROR_INVALID_DEVICE"; return SUCCESS;
+        case INVALID_IMAGE: *name = "CUDA_ERROR_INVALID_IMAGE"; return SUCCESS;
+        case INVALID_PTX: *name = "CUDA_ERROR_INVALID_PTX"; return SUCCESS;
         case NOT_FOUND: *name = "CUDA_ERROR_NOT_FOUND"; return SUCCESS;
+        case ILLEGAL_ADDRESS: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; return SUCCESS;
+        case OUT_OF_RESOURCES: *name = "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"; return SUCCESS;
+        case LAUNCH_FAILED: *name = "CUDA_ERROR_LAUNCH_FAILED"; return SUCCESS;
+        case STREAM_CAPTURE_UNSUPPORTED: *name = "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"; return SUCCESS;
+        case STREAM_CAPTURE_IMPLICIT: *name = "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"; return SUCCESS;
         default: *name = NULL; return INVALID_VALUE;
     }
 }

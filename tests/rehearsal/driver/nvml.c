@@ -13,7 +13,7 @@ typedef int Result;
 enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, SM = 1 };
 static char card[16];
 static int number(void *handle) { return (int)((char *)handle - card); }
-static int cards(void) { const char *given = getenv("NULL_DRIVER_CARDS"); return given ? atoi(given) : 1; }
+static int cards(void) { const char *given = getenv("REHEARSAL_CARDS"); return given ? atoi(given) : 1; }
 static unsigned long long milliseconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

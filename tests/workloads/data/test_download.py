@@ -152,7 +152,7 @@ def test_a_slow_transfer_is_aborted_and_its_bytes_are_kept(
 
 
 def test_a_stalled_transfer_is_aborted(served: Served, monkeypatch: pytest.MonkeyPatch, part: Path) -> None:
-    monkeypatch.setattr("accelbench.workloads.data.download.TIMEOUT_S", (10, 0.2))
+    monkeypatch.setattr("accelbench.workloads.data.download.TIMEOUT_S", (10, 1.0))
     served.stalls_after = 100_000
     with pytest.raises(DataError, match="ConnectionError"):
         fetch("mnist")

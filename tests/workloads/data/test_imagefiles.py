@@ -64,6 +64,24 @@ def test_records_are_listed(cache: Path) -> None:
     assert not found.synthetic
 
 
+def test_records_without_held_out_records_are_refused(cache: Path) -> None:
+    (cache / "imagenet").mkdir(parents=True)
+    (cache / "imagenet" / "train-00000-of-00001").touch()
+    with pytest.raises(DataError, match=r"no validation-\*"):
+        image_folder()
+
+
+def test_folders_and_files_of_operating_systems_are_no_classes_and_no_images(folder: Path) -> None:
+    for name in ("__MACOSX", "@eaDir", "lost+found", "System Volume Information", ".cache"):
+        for side in ("train", "val"):
+            (folder / side / name).mkdir()
+    (folder / "train" / "n01" / "._n01_0.JPEG").touch()
+    found = image_folder()
+    assert isinstance(found, ImageFolder)
+    assert found.classes == ("n01", "n02")
+    assert len(found.train) == 6
+
+
 @pytest.mark.parametrize(
     ("remove", "message"),
     [

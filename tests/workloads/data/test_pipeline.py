@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +15,7 @@ from accelbench.profiling.host.rules import classify
 from accelbench.profiling.host.stacks import parse_stack
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.data.pipeline import feed
-from tests.conftest import ROOT
+from tests.fixtures.warm import run_on_all
 from tests.requirements import ANY_BACKEND, BACKENDS, installed_backends
 
 
@@ -120,10 +116,10 @@ def test_closing_a_feed_early_ends_its_threads() -> None:
 
 
 TRAIN = """
-import json, sys
+import json, os, sys
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.training.keras_model import use_backend
-point = Point("some", "cpu", {"workers": 2}, sys.argv[1], 5)
+point = Point("some", "cpu", {"workers": 2}, os.environ["KERAS_BACKEND"], 5)
 strategy = use_backend(point)
 import keras, numpy as np
 from accelbench.workloads.data.pipeline import feed
@@ -133,22 +129,25 @@ y = np.tanh(x @ rng.normal(size=(8, 3))).astype("float32")
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16, activation="tanh"), keras.layers.Dense(3)])
 model.set_weights([np.random.default_rng(2).normal(size=w.shape) * 0.3 for w in model.get_weights()])
 model.compile("adam", "mse")
-print(json.dumps(strategy.train(model, feed(point, (x, y), batch=8, epochs=3), 3, [])["loss"]))
+history = strategy.train(model, feed(point, (x, y), batch=8, epochs=3), 3, [])
+print(json.dumps({"loss": history["loss"], "tensorflow": "tensorflow" in sys.modules}))
 """
 
 
-@cache
-def losses(backend: str) -> list[float]:
-    process = subprocess.run(
-        [sys.executable, "-c", TRAIN, backend], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    found: list[float] = json.loads(process.stdout)
-    return found
+@pytest.fixture(scope="module")
+def trained() -> dict[str, dict[str, Any]]:
+    return run_on_all(TRAIN)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS[1:])
-def test_losses_agree_on_every_backend(backend: str) -> None:
-    reference = losses("tensorflow")
-    assert losses(backend) == pytest.approx(reference, rel=1e-4)
+def test_losses_agree_on_every_backend(trained: dict[str, dict[str, Any]], backend: str) -> None:
+    reference = trained["tensorflow"]["loss"]
+    assert trained[backend]["loss"] == pytest.approx(reference, rel=1e-4)
     assert reference[2] < reference[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tensorflow_is_imported_only_for_its_own_training(trained: dict[str, dict[str, Any]], backend: str) -> None:
+    assert trained[backend]["tensorflow"] == (backend == "tensorflow")

@@ -9,8 +9,9 @@ from typing import Any
 
 from accelbench.execution.plan import discover
 from accelbench.profiling.benchmark import Skip, Training
-from accelbench.profiling.ranks.world import DOING, World, join, world
+from accelbench.profiling.ranks.world import PROGRESS, World, join, world
 from accelbench.profiling.records.point import Point
+from accelbench.workloads.distribution.data_parallel import DataParallel
 from accelbench.workloads.language.sizes import SIZES
 
 FEW_BLOCKS = replace(SIZES["tiny"], blocks=2)
@@ -20,7 +21,7 @@ FEW_BLOCKS = replace(SIZES["tiny"], blocks=2)
 def main() -> None:
     job = json.loads(sys.argv[1])
     join(World(**job["world"]))
-    what = {"learn": learn, "normalised": normalised, "language": language}[job["what"]]
+    what = {"learn": learn, "both": both, "language": language}[job["what"]]
     try:
         found = what(job["backend"], job["params"])
     except Skip as skip:
@@ -44,17 +45,24 @@ def metrics(task: Training) -> dict[str, float]:
 def learn(backend: str, params: dict[str, Any]) -> dict[str, Any]:
     """Train; exchange without training; train without exchange in rank 0 only, which must not wait for other ranks."""
     task = prepared("learn", backend, params)
-    found: dict[str, Any] = {"history": task.fit([]), "steps": DOING.steps, "stage": DOING.stage}
+    found: dict[str, Any] = {"history": task.fit([]), "steps": PROGRESS.steps, "stage": PROGRESS.stage}
     found["metrics"] = metrics(task)
-    if task.exchange and params.get("sync") != "off":
+    if task.exchange:
         found["bytes"] = task.exchange.bytes
         for _ in range(3):
-            task.exchange.alone()
+            task.exchange.exchange_isolated()
         found["metrics_exchanged"] = metrics(task)
         if world().rank == 0:
-            task.exchange.apart([])
+            task.exchange.train_isolated([])
         found["metrics_apart"] = metrics(task)
     return found
+
+
+def both(backend: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Train two models one after the other, because importing a framework takes longer than both."""
+    found = learn(backend, params)
+    DataParallel._connect = lambda self: None  # type: ignore[method-assign] # JAX connects processes only once
+    return found | {"normalised": normalised(backend, params)}
 
 
 def language(backend: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +70,9 @@ def language(backend: str, params: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
 
     SIZES["tiny"] = FEW_BLOCKS
-    few = {"steps": 4, "epochs": 3, "batch": 8, "sequence": 32}
+    few: dict[str, Any] = {"steps": 4, "epochs": 3, "batch": 8, "sequence": 32}
+    if backend == "tensorflow":
+        few["jit_compile"] = "off"  # as with several replicas
     task = prepared("transformer", backend, few | params)
     assert task.layout
     found = {"history": task.fit([]), "layout": vars(task.layout), "predicted": metrics(task)}

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from accelbench.execution.cluster import LOCALHOST
 from accelbench.profiling.ranks.channel import free_port
-from tests.conftest import ROOT, environment
+from tests.fixtures.warm import Forked
 
 SECONDS = 240
 TOLERANCE = 1e-4
@@ -20,9 +18,7 @@ TOLERANCE = 1e-4
 Found = dict[str, Any]
 
 
-def start(
-    what: str, backend: str, size: int, *, script: str = "engine_rank", **params: str | int
-) -> list[subprocess.Popen[str]]:
+def start(what: str, backend: str, size: int, *, script: str = "engine_rank", **params: str | int) -> list[Forked]:
     """Start `size` ranks of the script with this job."""
     addresses = [f"{LOCALHOST}:{free_port(LOCALHOST)}" for _ in range(size)]
     ranks = []
@@ -35,16 +31,7 @@ def start(
             "world": place,
             "params": params | ({"processes": size} if size > 1 else {}),
         }
-        ranks.append(
-            subprocess.Popen(
-                [sys.executable, "-m", f"tests.workloads.distribution.{script}", json.dumps(job)],
-                cwd=ROOT,
-                env=environment(KERAS_BACKEND=backend, OMP_NUM_THREADS="1"),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-            )
-        )
+        ranks.append(Forked(backend, f"tests.workloads.distribution.{script}", json.dumps(job)))
     return ranks
 
 

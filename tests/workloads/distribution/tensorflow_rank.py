@@ -9,7 +9,7 @@ from typing import Any
 
 from accelbench.execution.plan import discover
 from accelbench.profiling.benchmark import Serving, Training
-from accelbench.profiling.ranks.world import DOING, World, join, world
+from accelbench.profiling.ranks.world import PROGRESS, World, join, world
 from accelbench.profiling.records.point import Point
 
 
@@ -51,15 +51,15 @@ def learn(params: dict[str, Any]) -> dict[str, Any]:
         on_epoch_end=lambda epoch, logs: told.append(logs),
         on_train_end=lambda logs: told.append(logs),
     )
-    steps = DOING.steps
+    steps = PROGRESS.steps
     found: dict[str, Any] = {"history": task.fit([listen]), "told": told}
-    found |= {"steps": DOING.steps - steps, "stage": DOING.stage, "metrics": metrics(task)}
+    found |= {"steps": PROGRESS.steps - steps, "stage": PROGRESS.stage, "metrics": metrics(task)}
     if task.exchange:
         found["bytes"] = task.exchange.bytes
         for _ in range(3):
-            task.exchange.alone()
+            task.exchange.exchange_isolated()
         if world().rank == 0:
-            task.exchange.apart([])  # must not wait for the other rank
+            task.exchange.train_isolated([])  # must not wait for the other rank
         found["metrics_apart"] = metrics(task)
     return found
 

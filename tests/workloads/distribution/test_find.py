@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ from accelbench.profiling.records.point import Point, Scalar
 from accelbench.workloads import distribution
 from accelbench.workloads.distribution import find
 from accelbench.workloads.distribution.find import STRATEGIES, strategy_of
-from tests.conftest import ROOT
+from tests.fixtures.warm import Forked
 
 GOSSIP = """
 from accelbench.workloads.distribution.strategy import Strategy
@@ -94,11 +92,9 @@ print(task.layout.strategy, task.layout.replicas, task.layout.batch, passed)
 
 @pytest.mark.slow
 def test_the_papers_strategy_trains_on_a_simulated_tpu(tmp_path: Path) -> None:
-    variables = os.environ | {"ACCELBENCH_DATA": str(tmp_path), "KERAS_BACKEND": "tensorflow"}
-    for name in ("TPU_NAME", "COLAB_TPU_ADDR"):
-        variables.pop(name, None)
-    done = subprocess.run([sys.executable, "-c", ON_A_TPU], cwd=ROOT, env=variables, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["tpu 2 64 True"], done.stderr[-3000:]
+    done = Forked("tensorflow", ON_A_TPU, ACCELBENCH_DATA=str(tmp_path), TPU_NAME="", COLAB_TPU_ADDR="")
+    printed, errors = done.communicate()
+    assert printed.splitlines() == ["tpu 2 64 True"], errors[-3000:]
 
 
 @pytest.mark.usefixtures("world_of_four")

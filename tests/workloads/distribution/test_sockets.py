@@ -21,9 +21,9 @@ WORLD = World(size=3, addresses=["127.0.0.1:1"] * 3, secret="shared by these ran
 POINT = Point("learn", "cpu", {"strategy": "parameter-server", "processes": 3}, "tensorflow", seed=1)
 
 ALONE = """
-from accelbench.execution.own_network import leave_network
+from accelbench.execution.own_network import isolate_network
 from accelbench.workloads.distribution.sockets import require_trusted_network
-if leave_network():
+if isolate_network():
     require_trusted_network()
     print("isolated")
 """

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -16,8 +12,8 @@ from accelbench.profiling.measure.flop_counts.layers import model_flops
 from accelbench.profiling.records.point import Point
 from accelbench.workloads.language.sizes import SIZES, VOCABULARY, Size
 from accelbench.workloads.training.keras_model import use_backend
-from tests.conftest import ROOT
-from tests.requirements import BACKENDS, installed_backends
+from tests.fixtures import warm
+from tests.requirements import BACKENDS
 from tests.workloads.language.small import BATCH, SEQUENCE, SIZE, TOKENS, build, weights
 
 Array = NDArray[np.float64]
@@ -63,14 +59,7 @@ def turned(x: Array, position: int) -> Array:
 @pytest.fixture(scope="module")
 def found() -> dict[str, dict[str, Any]]:
     """Return the results of each backend, from one process each."""
-    quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tests.workloads.language.small"]
-    answers = {}
-    for backend in installed_backends():
-        environment = {**os.environ, **quiet, "KERAS_BACKEND": backend}
-        done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, check=True)
-        answers[backend] = json.loads(done.stdout)
-    return answers
+    return warm.run_on_all("tests.workloads.language.small")
 
 
 @pytest.mark.slow

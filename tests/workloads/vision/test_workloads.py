@@ -33,7 +33,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def point(module: Any, **params: int | str) -> Point:
     name = module.__name__.split(".")[-1]
-    given = {"image": 64, "batch": 4, "epochs": 2, "channels": 8, "workers": 2, "prefetch": 2}
+    given: dict[str, int | str] = {"image": 64, "batch": 4, "epochs": 2, "channels": 8, "workers": 2, "prefetch": 2}
+    given["jit_compile"] = "off"  # compilation would take longer than these short runs
     return Point(name, "cpu", given | params, ANY_BACKEND, seed=3)
 
 

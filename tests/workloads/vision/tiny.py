@@ -79,4 +79,8 @@ def weights_of(file: Path) -> list[Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(losses(sys.argv[1], weights_of(Path(sys.argv[2], f"{sys.argv[1]}.npz")))))
+    import keras
+
+    given = weights_of(Path(sys.argv[2], f"{sys.argv[1]}.npz"))
+    # JAX takes longer without compilation.
+    print(json.dumps(losses(sys.argv[1], given, jit_compile=keras.backend.backend() == "jax")))

@@ -1,4 +1,4 @@
-"""The ground that every test of the environment record stands on."""
+"""Fixtures of the tests of the environment record."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ MARKERS = [*CONTAINER_VARIABLES, *RUNTIME_VARIABLES, *SCHEDULER_VARIABLES, "cont
 
 @pytest.fixture(autouse=True)
 def no_markers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests may themselves run in a container or a batch job."""
+    """Remove the markers of a container or batch job in which the tests may run."""
     for name in MARKERS:
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""The whole record: right on this machine, silent about what it cannot read, and never telling."""
+"""Tests of the complete environment record: valid on this machine, null if unreadable, anonymous."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from accelbench.profiling.records.environment import Environment
 from tests.fixtures.machines import GRACE, build
 
 
-def test_this_machine_is_described_and_reads_back() -> None:
+def test_the_record_of_this_machine_survives_serialization() -> None:
     environment = collect()
     assert environment.cpu.logical >= environment.cpu.usable >= 1
     assert environment.memory.total_bytes > environment.memory.available_bytes > 0
@@ -28,7 +28,7 @@ def test_this_machine_is_described_and_reads_back() -> None:
     assert Environment.model_validate_json(environment.model_dump_json()) == environment
 
 
-def test_an_empty_machine_is_all_null_with_reasons(tmp_path: Path, no_driver: None) -> None:
+def test_facts_of_an_empty_root_are_null_with_reasons(tmp_path: Path, no_driver: None) -> None:
     environment = collect(tmp_path)
     assert (environment.cpu.model, environment.cpu.cores, environment.system.container) == (None, None, None)
     assert environment.memory.total_bytes > 0
@@ -54,7 +54,7 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(item)
 
 
-def test_nothing_names_the_person_the_host_or_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_text_identifies_the_user_the_host_or_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/srv/private")
     found = list(strings(json.loads(collect().model_dump_json())))
     for secret in (socket.gethostname(), getpass.getuser(), os.path.expanduser("~"), os.getcwd()):
@@ -62,7 +62,7 @@ def test_nothing_names_the_person_the_host_or_a_folder(monkeypatch: pytest.Monke
     assert not any("/srv" in text for text in found)
 
 
-def test_collecting_loads_no_framework() -> None:
+def test_collecting_imports_no_framework() -> None:
     heavy = {"tensorflow", "keras", "cupy", "numba", "torch", "jax", "pandas", "scipy"}
     script = "from accelbench.profiling.machine.environment.collect import collect; collect()"
     script = f"import sys; {script}; print(*sys.modules)"

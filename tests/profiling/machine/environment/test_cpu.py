@@ -1,4 +1,4 @@
-"""Processors are described as their kernels show them, on machines of many kinds."""
+"""Tests of processor facts, on fake roots of several machines."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from accelbench.profiling.machine.environment.cpu import (
 from accelbench.profiling.machine.environment.files import format_cpu_list, parse_cpu_list
 from tests.fixtures.machines import GRACE, XEON, build
 
-UNTIMED = settings(deadline=None)  # other work on the machine is no failure
+UNTIMED = settings(deadline=None)  # the machine may be busy
 
 
-def test_a_two_socket_xeon_is_described(tmp_path: Path) -> None:
+def test_facts_of_a_two_socket_xeon(tmp_path: Path) -> None:
     cpu = collect_cpu(build(tmp_path, XEON))
     assert (cpu.model, cpu.vendor) == ("Intel(R) Xeon(R) Platinum 8480+", "GenuineIntel")
     assert (cpu.family, cpu.model_number) == (6, 143)
@@ -45,7 +45,7 @@ def test_a_two_socket_xeon_is_described(tmp_path: Path) -> None:
         (["0", "1", None, "3"], [0, 1, 2, 3]),
     ],
 )
-def test_processes_get_cores_of_their_own_before_they_share_one(
+def test_cores_come_before_their_second_hardware_threads(
     tmp_path: Path, siblings: list[str | None], order: list[int]
 ) -> None:
     path = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
@@ -53,16 +53,16 @@ def test_processes_get_cores_of_their_own_before_they_share_one(
     assert cores_before_threads([3, 2, 1, 0], root) == order
 
 
-def test_an_arm_processor_is_named_by_its_numbers(tmp_path: Path) -> None:
+def test_an_arm_processor_is_named_by_implementer_and_part(tmp_path: Path) -> None:
     cpu = collect_cpu(build(tmp_path, GRACE))
     assert (cpu.model, cpu.vendor) == ("Neoverse-V2", "ARM")
     assert (cpu.cores, cpu.logical, cpu.numa_nodes) == (72, 72, 1)
-    assert cpu.sockets is None  # its firmware says −1
+    assert cpu.sockets is None  # its firmware reports −1
     assert {"asimd", "sve2", "bf16", "i8mm"} <= set(cpu.isa)
     assert (cpu.governor, cpu.frequency_mhz) == ("performance", 3402.0)
 
 
-def test_governors_that_differ_are_all_named(tmp_path: Path) -> None:
+def test_different_governors_are_all_named(tmp_path: Path) -> None:
     governor = "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor"
     assert collect_cpu(build(tmp_path, XEON, {governor: "performance"})).governor == "performance, powersave"
 
@@ -73,18 +73,35 @@ def test_governors_that_differ_are_all_named(tmp_path: Path) -> None:
         ("fma hypervisor", {"sys/class/dmi/id/sys_vendor": "QEMU"}, "kvm"),
         ("fma hypervisor", {"sys/class/dmi/id/sys_vendor": "Amazon EC2"}, "nitro"),
         ("fma hypervisor", {}, "unnamed"),
-        ("fma", {"sys/class/dmi/id/sys_vendor": "Amazon EC2"}, None),  # a metal instance
+        ("fma", {"sys/class/dmi/id/sys_vendor": "Amazon EC2"}, None),  # a bare-metal instance
         ("fma", {"sys/devices/system/clocksource/clocksource0/current_clocksource": "kvm-clock"}, "kvm"),
     ],
 )
-def test_the_hypervisor_is_named_where_it_shows(
-    tmp_path: Path, flags: str, files: dict[str, str], hypervisor: str | None
-) -> None:
+def test_the_hypervisor_is_detected(tmp_path: Path, flags: str, files: dict[str, str], hypervisor: str | None) -> None:
     root = build(tmp_path, {"proc/cpuinfo": f"processor : 0\nflags : {flags}"}, files)
     assert collect_cpu(root).hypervisor == hypervisor
 
 
-def test_heat_and_energy_are_summed_over_the_machine(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("vendor", "product", "hypervisor"),
+    [("Amazon EC2", "m7g.large", "nitro"), ("Amazon EC2", "m7g.metal", None), ("Ampere(R)", "Altra", None)],
+)
+def test_the_hypervisor_of_an_arm_guest_is_that_of_its_firmware(
+    tmp_path: Path, vendor: str, product: str, hypervisor: str | None
+) -> None:
+    files = {"sys/class/dmi/id/sys_vendor": vendor, "sys/class/dmi/id/product_name": product}
+    root = build(tmp_path, {"proc/cpuinfo": "processor : 0\nFeatures : fp asimd"}, files)
+    assert collect_cpu(root).hypervisor == hypervisor
+
+
+def test_there_are_at_least_as_many_cpus_as_may_be_used(tmp_path: Path) -> None:
+    """LXCFS lists CPU 0 only, for a container with one CPU of quota and two CPUs of affinity."""
+    files = {"sys/devices/system/cpu/online": "0", "proc/self/status": "Name:\tpython\nCpus_allowed_list:\t0-1"}
+    cpu = collect_cpu(build(tmp_path, files))
+    assert (cpu.logical, cpu.usable, cpu.affinity) == (2, 2, [0, 1])
+
+
+def test_throttle_counts_and_package_energy(tmp_path: Path) -> None:
     zones = "sys/class/powercap"
     rapl = {
         f"{zones}/intel-rapl:0/name": "package-0",
@@ -96,12 +113,12 @@ def test_heat_and_energy_are_summed_over_the_machine(tmp_path: Path) -> None:
     }
     root = build(tmp_path, XEON, rapl)
     assert collect_throttle_count(root) == 7
-    assert collect_energy(root) == {"intel-rapl:0": (500, 1000)}  # the cores are a part of the package
+    assert collect_energy(root) == {"intel-rapl:0": (500, 1000)}  # the package includes its cores
 
 
 @UNTIMED
 @given(st.sets(st.integers(0, 4096)))
-def test_a_cpu_list_reads_back_as_it_was_written(numbers: set[int]) -> None:
+def test_a_cpu_list_survives_formatting_and_parsing(numbers: set[int]) -> None:
     assert parse_cpu_list(format_cpu_list(list(numbers))) == sorted(numbers)
 
 
@@ -114,7 +131,7 @@ def test_a_cpu_list_of_any_ranges_is_their_union(ranges: list[tuple[int, int]]) 
 
 @UNTIMED
 @given(st.text(alphabet="0123456789,-", max_size=6))
-def test_a_cpu_list_is_parsed_or_refused(text: str) -> None:
+def test_any_cpu_list_is_parsed_or_a_value_error(text: str) -> None:
     try:
         numbers = parse_cpu_list(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Memory, and the system: its kernel, container, scheduler, image, and what it permits."""
+"""Tests of memory and system facts: kernel, container, scheduler, image and permissions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_memory_is_in_bytes(tmp_path: Path) -> None:
     assert memory.huge_pages == "never"
 
 
-def test_the_system_is_named(tmp_path: Path) -> None:
+def test_facts_of_a_system(tmp_path: Path) -> None:
     system = collect_system(build(tmp_path, XEON))
     assert (system.os, system.kernel) == ("Rocky Linux 9.4 (Blue Onyx)", "5.14.0-427.el9.x86_64")
     assert (system.container, system.scheduler, system.runtime) == (None, None, None)
@@ -38,7 +38,7 @@ def test_the_system_is_named(tmp_path: Path) -> None:
         ("proc/self/cgroup", "0::/user.slice", None),
     ],
 )
-def test_a_container_is_known_by_its_marker(tmp_path: Path, file: str, text: str, engine: str | None) -> None:
+def test_a_container_is_detected_by_its_marker(tmp_path: Path, file: str, text: str, engine: str | None) -> None:
     assert collect_system(build(tmp_path, {file: text})).container == engine
 
 
@@ -54,7 +54,7 @@ def test_a_container_is_known_by_its_marker(tmp_path: Path, file: str, text: str
         ("COLAB_RELEASE_TAG", "r1", "runtime", "colab"),
     ],
 )
-def test_a_variable_tells_what_the_process_runs_under(
+def test_container_scheduler_and_runtime_are_detected_by_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, fact: str, word: str | None
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -62,13 +62,13 @@ def test_a_variable_tells_what_the_process_runs_under(
 
 
 @pytest.mark.parametrize(
-    ("told", "recorded"),
+    ("stated", "recorded"),
     [("sha256:" + "0f" * 32, "sha256:" + "0f" * 32), ("/home/alice/accelbench.sif", None), ("", None)],
 )
-def test_the_image_is_known_by_its_digest_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, recorded: str | None
+def test_only_the_digest_of_an_image_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: str, recorded: str | None
 ) -> None:
-    monkeypatch.setenv(IMAGE_VARIABLE, told)
+    monkeypatch.setenv(IMAGE_VARIABLE, stated)
     assert collect_system(tmp_path).image == recorded
 
 
@@ -81,7 +81,7 @@ def test_the_image_is_known_by_its_digest_alone(
         ("", None),
     ],
 )
-def test_a_user_namespace_is_known_by_its_mapping(tmp_path: Path, uid_map: str, mapped: bool | None) -> None:
+def test_a_user_namespace_is_detected_by_its_mapping(tmp_path: Path, uid_map: str, mapped: bool | None) -> None:
     assert collect_system(build(tmp_path, {"proc/self/uid_map": uid_map})).user_namespace is mapped
 
 
@@ -89,7 +89,7 @@ def test_a_user_namespace_is_known_by_its_mapping(tmp_path: Path, uid_map: str, 
     ("restricted", "capabilities", "allowed"),
     [("1", "0", False), ("1", "200000", True), ("0", "0", True), (None, "200000", None)],  # 1 << 21: CAP_SYS_ADMIN
 )
-def test_gpu_counters_want_an_open_module_or_an_administrator(
+def test_gpu_counters_need_an_unrestricted_module_or_cap_sys_admin(
     tmp_path: Path, restricted: str | None, capabilities: str, allowed: bool | None
 ) -> None:
     module = {"proc/driver/nvidia/params": f"RmProfilingAdminOnly: {restricted}"} if restricted else {}
@@ -106,5 +106,5 @@ def test_gpu_counters_want_an_open_module_or_an_administrator(
         ("Linux version 6.1.0-18-amd64 (debian-kernel@lists.debian.org)", None),
     ],
 )
-def test_a_stand_in_kernel_is_known_by_its_version(tmp_path: Path, version: str, runtime: str | None) -> None:
+def test_an_emulated_kernel_is_detected_by_its_version(tmp_path: Path, version: str, runtime: str | None) -> None:
     assert collect_system(build(tmp_path, {"proc/version": version})).runtime == runtime

@@ -1,7 +1,7 @@
-"""The reading of NVBench's results, on a document in the shape that cuda-bench 0.3.0 writes.
+"""Tests of reading NVBench's results, on a synthetic document in the format of cuda-bench 0.3.0.
 
-The shape is that of `cuda/bench/scripts/test_ref.json` and of `cuda/bench/results/_benchmark_result.py` in its wheel:
-summaries by tag, 64-bit numbers as strings, samples and clocks as float32 files beside the JSON. The times are made up.
+The format is in `cuda/bench/scripts/test_ref.json` and `cuda/bench/results/_benchmark_result.py` of the wheel:
+summaries by tag, 64-bit numbers as strings, samples and clocks as float32 files next to the JSON.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.profiling.machine.nvidia.nvbench import parse_timing, read_timing, time_nvbench
+from accelbench.profiling.machine.nvidia.nvbench import launch_times, parse_timing, read_timing, time_nvbench
 from accelbench.profiling.records.telemetry import Gauge
-from accelbench.profiling.timing.host import MIN_SAMPLES
 
 DEFAULT_CLOCK = 1_980_000_000
 FULL_SPEED, THROTTLED = 1_755_000_000.0, 1_200_000_000.0
@@ -78,21 +77,17 @@ def test_the_rule_that_stopped_the_sampling_is_named(spread: float, walltime: fl
     assert timing.stop == stop
 
 
-def test_a_small_spread_over_too_few_samples_is_no_reason_to_stop() -> None:
+def test_a_small_spread_of_too_few_samples_is_not_the_stop_rule() -> None:
     timing = parse_timing(document(spread=0.0, walltime=15.1), [6.0, 6.0, 6.0], [FULL_SPEED] * 3, LIMIT)
     assert timing.stop == "time limit"
 
 
 @given(throttled=st.lists(st.booleans(), min_size=1, max_size=60))
-def test_throttled_samples_are_counted_and_never_leave_a_row_empty(throttled: list[bool]) -> None:
+def test_throttled_samples_are_kept(throttled: list[bool]) -> None:
     samples = [0.001 * (2 if slow else 1) for slow in throttled]
     clocks = [THROTTLED if slow else FULL_SPEED for slow in throttled]
     timing = parse_timing(document(), samples, clocks, LIMIT)
-    assert len(timing.samples) + timing.discarded == len(samples)
-    if throttled.count(False) >= MIN_SAMPLES:
-        assert timing.samples == [0.001] * throttled.count(False)
-    else:
-        assert timing.samples == samples
+    assert (timing.samples, timing.discarded) == (samples, 0)
 
 
 def test_samples_without_clocks_are_all_kept() -> None:
@@ -100,18 +95,16 @@ def test_samples_without_clocks_are_all_kept() -> None:
     assert (timing.discarded, timing.sm_clock, timing.sm_clock_first_last) == (0, None, None)
 
 
-def test_the_clock_is_that_of_the_samples_that_were_kept() -> None:
+def test_the_clock_is_the_one_of_all_samples() -> None:
     clocks = [FULL_SPEED + 1e6 * number for number in range(11)] + [THROTTLED] * 9
     timing = parse_timing(document(), [0.001] * 20, clocks, LIMIT)
-    assert timing.discarded == 9
-    assert timing.sm_clock == Gauge(minimum=1755, median=1760, maximum=1765, unit="MHz")
-    assert timing.sm_clock_first_last == (1757.5, 1200), "of all samples, in thirds of six"
+    assert timing.sm_clock == Gauge(minimum=1200, median=1755.5, maximum=1765, unit="MHz")
+    assert timing.sm_clock_first_last == (1757.5, 1200), "first and last six"
 
 
-def test_a_clock_that_could_not_be_counted_discards_no_sample_and_enters_no_median() -> None:
+def test_an_invalid_clock_is_not_in_the_median() -> None:
     clocks = [FULL_SPEED] * 12 + [math.inf, math.nan, 0.0]
     timing = parse_timing(document(), [0.001] * 15, clocks, LIMIT)
-    assert timing.discarded == 0
     assert timing.sm_clock == Gauge(minimum=1755, median=1755, maximum=1755, unit="MHz")
     assert parse_timing(document(), [0.001] * 3, [math.inf] * 3, LIMIT).sm_clock is None
 
@@ -146,7 +139,7 @@ def write(folder: Path, samples: list[float], size: int) -> Path:
     return path
 
 
-def test_samples_are_read_from_the_files_that_the_result_names(tmp_path: Path) -> None:
+def test_samples_are_read_from_the_files_named_in_the_result(tmp_path: Path) -> None:
     timing = read_timing(write(tmp_path, [0.5, 0.25, 0.125], size=3), LIMIT)
     assert timing.samples == [0.5, 0.25, 0.125]
     assert timing.sm_clock is not None
@@ -154,7 +147,7 @@ def test_samples_are_read_from_the_files_that_the_result_names(tmp_path: Path) -
 
 
 def test_a_truncated_sample_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"holds 3 values, and results\.json says 4"):
+    with pytest.raises(ValueError, match=r"0\.bin .*3 .*4$"):
         read_timing(write(tmp_path, [0.5, 0.25, 0.125], size=4), LIMIT)
 
 
@@ -165,5 +158,13 @@ def test_without_a_driver_the_error_names_the_library_and_the_container_flags(
         raise OSError(f"{name}: cannot open shared object file")
 
     monkeypatch.setattr("ctypes.CDLL", missing)
-    with pytest.raises(RuntimeError, match=r"libcuda\.so\.1 was not found.*--gpus all"):
+    with pytest.raises(RuntimeError, match=r"libcuda\.so\.1 .*--gpus all"):
         time_nvbench(lambda stream: None, 1.0)
+
+
+def test_launch_times_are_those_of_the_samples() -> None:
+    samples = [0.001] * 20
+    calls = [0.002 * number for number in range(21)] + [1.0] * 50
+    assert launch_times(calls, samples) == calls[1:21]
+    assert launch_times(calls[:20], samples) == [], "a call is missing"
+    assert launch_times([0.0001 * number for number in range(100)], samples) == [], "calls of a batch"

@@ -1,4 +1,4 @@
-"""The CUDA toolkit of a machine whose variables name none."""
+"""Tests of the search for the CUDA toolkit."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LIBNVVM = "nvvm/lib64/libnvvm.so.4"
 
 
 @pytest.fixture(autouse=True)
-def nothing_names_a_toolkit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_driver: None) -> None:
+def no_toolkit_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_driver: None) -> None:
     for name in (*VARIABLES, "CONDA_PREFIX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
 def found(root: Path) -> str | None:
-    """What is found on a machine with these files and no driver."""
+    """Return the toolkit found below this root, without a driver."""
     folder = toolkit(root)
     return None if folder is None else str(folder.relative_to(root))
 
@@ -34,7 +34,7 @@ def installed(*folders: str) -> dict[str, str]:
     return {f"{folder}/{LIBNVVM}": "" for folder in folders}
 
 
-def test_the_folder_that_a_variable_names_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_in_a_variable_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path, installed("usr/local/cuda"))
     monkeypatch.setenv("CUDA_HOME", "/somewhere")
     assert toolkit(tmp_path) == Path("/somewhere")
@@ -42,21 +42,21 @@ def test_the_folder_that_a_variable_names_is_taken(tmp_path: Path, monkeypatch: 
     assert toolkit(tmp_path) == Path("/elsewhere")
 
 
-def test_the_administrators_choice_comes_before_the_newest(tmp_path: Path) -> None:
+def test_usr_local_cuda_comes_before_the_newest_version(tmp_path: Path) -> None:
     build(tmp_path, installed("usr/local/cuda-12.9", "usr/local/cuda-13.0", "usr/local/cuda-9.2"))
     assert found(tmp_path) == "usr/local/cuda-13.0"
     (tmp_path / "usr/local/cuda").symlink_to("cuda-12.9")
     assert found(tmp_path) == "usr/local/cuda"
 
 
-def test_a_folder_without_libnvvm_is_no_toolkit(tmp_path: Path) -> None:
+def test_a_folder_without_libnvvm_is_ignored(tmp_path: Path) -> None:
     build(tmp_path, {"usr/local/cuda-13.0/bin/nvcc": "", "usr/local/cuda-13.0/lib64/libcudart.so.13": ""})
     assert found(tmp_path) is None
     build(tmp_path, installed("opt/cuda"))
     assert found(tmp_path) == "opt/cuda"
 
 
-def test_the_compiler_on_path_leads_to_its_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_toolkit_of_nvcc_on_path_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path, installed("apps/cuda"), {"apps/cuda/bin/nvcc": ""})
     (tmp_path / "apps/cuda/bin/nvcc").chmod(0o755)
     (tmp_path / "bin").mkdir()
@@ -65,13 +65,13 @@ def test_the_compiler_on_path_leads_to_its_toolkit(tmp_path: Path, monkeypatch: 
     assert found(tmp_path) == "apps/cuda"
 
 
-def test_a_conda_environment_is_a_toolkit_where_it_has_libnvvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conda_environment_with_libnvvm_is_a_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path, installed("conda"), {"conda/conda-meta/history": ""})
     monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "conda"))
     assert found(tmp_path) == "conda"
 
 
-def test_a_toolkits_version_is_in_its_name_or_in_its_header(tmp_path: Path) -> None:
+def test_a_toolkits_version_is_in_its_name_or_header(tmp_path: Path) -> None:
     build(
         tmp_path,
         installed("cuda-12.9", "unknown"),
@@ -84,15 +84,15 @@ def test_a_toolkits_version_is_in_its_name_or_in_its_header(tmp_path: Path) -> N
 
 @pytest.mark.needs("gcc")
 @pytest.mark.parametrize(("driver", "expected"), [("13000", "13.0"), ("12080", "12.4"), ("13040", "13.1")])
-def test_no_toolkit_is_newer_than_what_the_driver_serves(
+def test_no_toolkit_is_newer_than_the_driver_supports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, expected: str
 ) -> None:
     build(tmp_path, installed(*(f"usr/local/cuda-{version}" for version in ("12.4", "13.0", "13.1"))))
     monkeypatch.undo()
     script = "from pathlib import Path; from accelbench.profiling.machine.nvidia.toolkit import toolkit; "
     script += f"print(toolkit(Path({str(tmp_path)!r})))"
-    said = run_with_driver(script, STUB_VERSION=driver, PYTHONPATH=str(ROOT))
-    assert said.strip() == str(tmp_path / f"usr/local/cuda-{expected}")
+    printed = run_with_driver(script, STUB_VERSION=driver, PYTHONPATH=str(ROOT))
+    assert printed.strip() == str(tmp_path / f"usr/local/cuda-{expected}")
 
 
 FIND_LIBNVVM = """
@@ -110,11 +110,11 @@ except pathfinder.DynamicLibNotFoundError:
 
 
 @pytest.mark.needs("gcc", "no-toolkit")
-def test_cudas_packages_find_libnvvm_once_the_toolkit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cudas_packages_find_libnvvm_with_cuda_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from cuda import pathfinder
 
     monkeypatch.undo()
-    # No wheels, and a loader that fails where this machine's own toolkit is known to it.
+    # Neither wheels nor this machine's own toolkit must be found.
     packages, broken, home = tmp_path / "packages", tmp_path / "broken", tmp_path / "cuda"
     packages.mkdir()
     (packages / "cuda").symlink_to(Path(pathfinder.__file__).parents[1])
@@ -137,7 +137,7 @@ def test_cudas_packages_find_libnvvm_once_the_toolkit_is_named(tmp_path: Path, m
     assert libnvvm("named") == str(home / LIBNVVM)
 
 
-def test_the_kernels_compiler_names_the_toolkit_to_its_process(tmp_path: Path) -> None:
+def test_importing_the_kernel_compiler_sets_cuda_home(tmp_path: Path) -> None:
     build(tmp_path, installed("cuda"), {"cuda/bin/nvcc": ""})
     (tmp_path / "cuda/bin/nvcc").chmod(0o755)
     program = "import os, accelbench.kernels.lib.gpu.numba_cuda; print(os.environ['CUDA_HOME'])"

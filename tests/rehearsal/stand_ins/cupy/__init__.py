@@ -1,7 +1,8 @@
-"""Stand-in for the part of CuPy that accelbench and its GPU tests use, on the null driver.
+"""Stand-in for the part of CuPy that accelbench and its GPU tests use, on the simulated driver.
 
-CuPy contains the CUDA runtime, which requires NVIDIA's driver. Here arrays are NumPy arrays; a `RawModule` is compiled
-with the real NVRTC, loaded with the real bindings, and launched on the null driver, which does not execute it.
+CuPy contains the CUDA runtime, which requires NVIDIA's driver. Here arrays are NumPy arrays in memory that the driver
+allocated, and NumPy computes the array operations. A `RawModule` is compiled with the real NVRTC, loaded and launched
+with the real bindings.
 """
 
 from __future__ import annotations
@@ -16,10 +17,26 @@ import numpy as np
 from cuda.bindings import driver, nvrtc
 
 from cupy import cuda as cuda
-from cupy.cuda import current_stream
+from cupy.cuda import checked, current_stream
 
 __version__ = "14.0.0"
 float32, float64 = np.float32, np.float64
+exp, full, sqrt, triu, where = np.exp, np.full, np.sqrt, np.triu, np.where
+add, subtract, multiply, divide, square, maximum, sum, mean = (
+    np.add, np.subtract, np.multiply, np.divide, np.square, np.maximum, np.sum, np.mean,
+)  # fmt: skip
+
+
+class Memory:
+    """Device memory with NumPy's array interface, freed with the last array in it."""
+
+    def __init__(self, size: int) -> None:
+        self.address = int(checked(driver.cuMemAlloc(max(size, 1))))
+        self.__array_interface__ = {"data": (self.address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+    def __del__(self) -> None:
+        if address := getattr(self, "address", 0):
+            driver.cuMemFree(address)
 
 
 class ndarray(np.ndarray[Any, Any]):
@@ -42,7 +59,8 @@ class ndarray(np.ndarray[Any, Any]):
 
 
 def empty(shape: Any, dtype: Any = float) -> ndarray:
-    return np.empty(shape, dtype).view(ndarray)
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.asarray(Memory(size)).view(dtype).reshape(shape).view(ndarray)
 
 
 def empty_like(array: ndarray) -> ndarray:
@@ -50,9 +68,13 @@ def empty_like(array: ndarray) -> ndarray:
 
 
 def asarray(array: Any) -> ndarray:
-    """Return the array, or a view of another library's device array."""
+    """Return the array, a copy of one in host memory, or a view of another library's device array."""
+    if isinstance(array, ndarray):
+        return array
     if isinstance(array, np.ndarray):
-        return array.view(ndarray)
+        copy = empty(array.shape, array.dtype)
+        copy[...] = array
+        return copy
     described = SimpleNamespace(__array_interface__={**array.__cuda_array_interface__, "version": 3})
     return np.asarray(described).view(ndarray)
 
@@ -61,58 +83,62 @@ def asnumpy(array: ndarray) -> Any:
     return array.get()
 
 
-def add(a: ndarray, b: ndarray, out: ndarray) -> ndarray:
-    """Return `out` unchanged: no kernel is executed."""
-    return out
-
-
-def sum(array: ndarray, out: ndarray) -> ndarray:
-    return out
-
-
-random = SimpleNamespace(standard_normal=lambda size: np.zeros(size).view(ndarray))
+random = SimpleNamespace(standard_normal=lambda size: asarray(np.random.default_rng(1).standard_normal(size)))
 
 
 def get_default_memory_pool() -> Any:
     return SimpleNamespace(free_all_blocks=lambda: None)
 
 
-def _checked(answer: tuple[Any, ...]) -> Any:
-    error, *results = answer
-    if int(error) != 0:
-        raise RuntimeError(f"{type(error).__name__}: {error.name}")
-    return results[0] if results else None
-
-
 class RawModule:
     def __init__(self, *, code: str | None = None, path: str | None = None, options: Sequence[str] = ()) -> None:
         image = Path(path).read_bytes() if path else _compile(str(code), options)
-        _checked(driver.cuInit(0))
-        self._module = _checked(driver.cuModuleLoadData(image))
+        checked(driver.cuInit(0))
+        self._module = checked(driver.cuModuleLoadData(image))
 
     def get_function(self, name: str) -> RawKernel:
-        return RawKernel(_checked(driver.cuModuleGetFunction(self._module, name.encode())))
+        return RawKernel(checked(driver.cuModuleGetFunction(self._module, name.encode())))
 
 
 class RawKernel:
-    max_dynamic_shared_size_bytes = 0
-
     def __init__(self, function: Any) -> None:
         self._function = function
 
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        return int(checked(driver.cuFuncGetAttribute(_DYNAMIC_SHARED, self._function)))
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        checked(driver.cuFuncSetAttribute(self._function, _DYNAMIC_SHARED, size))
+
     def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *, shared_mem: int = 0) -> None:
         sides = [*grid, 1, 1][:3] + [*block, 1, 1][:3]
-        _checked(driver.cuLaunchKernel(self._function, *sides, shared_mem, current_stream(), 0, 0))
+        values = [ctypes.create_string_buffer(raw, max(len(raw), 1)) for raw in map(_raw, args)]
+        pointers = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(value) for value in values))
+        checked(
+            driver.cuLaunchKernel(self._function, *sides, shared_mem, current_stream(), ctypes.addressof(pointers), 0)
+        )
+
+
+_DYNAMIC_SHARED = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+def _raw(argument: Any) -> bytes:
+    """Return the bytes of a kernel's parameter: a device array's address, or a value as CuPy passes it."""
+    if isinstance(argument, ndarray):
+        return np.uint64(argument.ctypes.data).tobytes()
+    return np.asarray(argument).tobytes()
 
 
 def _compile(code: str, options: Sequence[str]) -> bytes:
     """Compile CUDA C++ with NVRTC; raise RuntimeError with the compiler's log on errors."""
-    program = _checked(nvrtc.nvrtcCreateProgram(code.encode(), b"module.cu", 0, [], []))
+    program = checked(nvrtc.nvrtcCreateProgram(code.encode(), b"module.cu", 0, [], []))
     flags = [flag.encode() for flag in ("--gpu-architecture=sm_90", *options)]
     if int(nvrtc.nvrtcCompileProgram(program, len(flags), flags)[0]) != 0:
-        log = b" " * _checked(nvrtc.nvrtcGetProgramLogSize(program))
+        log = b" " * checked(nvrtc.nvrtcGetProgramLogSize(program))
         nvrtc.nvrtcGetProgramLog(program, log)
         raise RuntimeError(log.decode())
-    image: bytes = b" " * _checked(nvrtc.nvrtcGetCUBINSize(program))
-    _checked(nvrtc.nvrtcGetCUBIN(program, image))
+    image: bytes = b" " * checked(nvrtc.nvrtcGetCUBINSize(program))
+    checked(nvrtc.nvrtcGetCUBIN(program, image))
     return image

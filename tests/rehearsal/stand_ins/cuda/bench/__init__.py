@@ -1,4 +1,4 @@
-"""Stand-in for NVBench's Python interface (cuda-bench 0.3.0) on the null driver.
+"""Stand-in for NVBench's Python interface (cuda-bench 0.3.0) on the simulated driver.
 
 It calls the measured function NVBench's minimum number of times on a separate stream, first isolated, then batched. The
 times are synthetic, about a millisecond each; the result files have NVBench's format. Like NVBench, it holds the GIL
@@ -95,7 +95,11 @@ def run_all_benchmarks(argv: Sequence[str]) -> None:
         state |= {"is_skipped": True, "skip_reason": str(error)}
     else:
         state["summaries"] = _summaries(results)
-    device = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "sm_default_clock_rate": DEFAULT_CLOCK_HZ}
+    device = {
+        "id": 0,
+        "name": "NVIDIA H100 80GB HBM3 (PTX interpreter, no GPU)",
+        "sm_default_clock_rate": DEFAULT_CLOCK_HZ,
+    }
     benchmark = {"name": "measure", "index": 0, "devices": [0], "axes": None, "states": [state]}
     results.write_text(json.dumps({"meta": {}, "devices": [device], "benchmarks": [benchmark]}), encoding="utf-8")
 

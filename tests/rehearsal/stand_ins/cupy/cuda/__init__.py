@@ -1,4 +1,4 @@
-"""Stand-in for CuPy's streams, graphs and runtime calls: every operation is complete when enqueued.
+"""Stand-in for CuPy's streams, graphs and runtime calls on the simulated driver; array operations are not captured.
 
 `ExternalStream` is missing, since a future CuPy removes it.
 """
@@ -10,7 +10,17 @@ from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
+from cuda.bindings import driver
+
 _stack = [0]
+
+
+def checked(answer: tuple[Any, ...]) -> Any:
+    """Return the result of a call to the driver or NVRTC; RuntimeError with the name of its error."""
+    error, *results = answer
+    if int(error) != 0:
+        raise RuntimeError(f"{type(error).__name__}: {error.name}")
+    return results[0] if results else None
 
 
 def current_stream() -> int:
@@ -18,8 +28,8 @@ def current_stream() -> int:
 
 
 class Stream:
-    def __init__(self, null: bool = False, non_blocking: bool = False, ptr: int = 0x5500) -> None:
-        self.ptr = ptr
+    def __init__(self, null: bool = False, non_blocking: bool = False, ptr: int | None = None) -> None:
+        self.ptr = int(checked(driver.cuStreamCreate(1))) if ptr is None else ptr
 
     @classmethod
     def from_external(cls, stream: Any) -> Stream:
@@ -36,12 +46,16 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         _stack.pop()
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        checked(driver.cuStreamSynchronize(self.ptr))
 
-    def begin_capture(self, mode: int | None = None) -> None: ...
+    def begin_capture(self, mode: int | None = None) -> None:
+        checked(driver.cuStreamBeginCapture(self.ptr, driver.CUstreamCaptureMode(mode or 0)))
 
     def end_capture(self) -> Any:
-        return SimpleNamespace(launch=lambda stream: None)
+        graph = checked(driver.cuStreamEndCapture(self.ptr))
+        instance = checked(driver.cuGraphInstantiate(graph, 0))
+        return SimpleNamespace(launch=lambda stream: checked(driver.cuGraphLaunch(instance, stream.ptr)))
 
 
 Stream.null = Stream(ptr=0)  # type: ignore[attr-defined]
@@ -72,7 +86,7 @@ def alloc_pinned_memory(size: int) -> Any:
 
 
 def _copy(to: int, source: int, size: int, kind: int, stream: int) -> None:
-    ctypes.memmove(to, source, size)
+    checked(driver.cuMemcpyAsync(to, source, size, stream))
 
 
 runtime = SimpleNamespace(
@@ -83,8 +97,8 @@ runtime = SimpleNamespace(
     memcpyDeviceToDevice=3,
     streamCaptureModeGlobal=0,
     getDeviceCount=lambda: 1,
-    getDeviceProperties=lambda device: {"name": b"NVIDIA H100 80GB HBM3"},
-    deviceSynchronize=lambda: None,
+    getDeviceProperties=lambda device: {"name": b"NVIDIA H100 80GB HBM3 (PTX interpreter, no GPU)"},
+    deviceSynchronize=lambda: checked(driver.cuCtxSynchronize()),
     runtimeGetVersion=lambda: 13000,
 )
 __all__ = ["Device", "Event", "Stream", "alloc_pinned_memory", "current_stream", "get_elapsed_time", "runtime"]

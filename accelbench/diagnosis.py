@@ -1,0 +1,299 @@
+"""Diagnosis of a user's script: the stored run, and its answer in the terminal."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from accelbench.errors import RunBroken, UserError, reason_of
+from accelbench.execution.store import RUNS, RunInfo, RunStore, Settings, new_run_id, now
+from accelbench.output.console import say
+from accelbench.output.format import percent, read
+from accelbench.output.plain_text import one_line
+from accelbench.profiling.devices import kinds
+from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.measure.script.judge import mean_examples, profile_of, timing_of
+from accelbench.profiling.measure.script.launch import exchange_folder, signals_passed_to, start
+from accelbench.profiling.measure.script.observe import FEWEST_STEPS, WARMUP_STEPS, ScriptObserver
+from accelbench.profiling.measure.script.running import (
+    SENSOR_S,
+    ProcessObservation,
+    ProcessUnavailable,
+    RunningProcess,
+    observe_process,
+)
+from accelbench.profiling.records.bottleneck import Bottleneck, Bound
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Profile, Record
+from accelbench.profiling.records.script import SCRIPT, CodeLine, PrefetchedSteps, ScriptProfile
+from accelbench.profiling.records.stored import readable
+from accelbench.profiling.records.telemetry import Telemetry
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.records.work import Work
+
+STOP_S = 10.0
+"""Seconds for the script to end after SIGTERM; then it is killed."""
+VERDICTS: dict[Bound, str] = {"device-bound": "compute-bound", "dispatch-bound": "host-bound"}
+"""Names of bounds where a script's answer differs from the record."""
+LINES = 2
+"""Number of lines of code that are printed."""
+
+
+def diagnose(command: Sequence[str], out: Path | None, seconds: float, experiments: bool, stop: bool) -> int:
+    """Run the command, diagnose it, store the run and return the command's exit status."""
+    if shutil.which(command[0]) is None:
+        raise UserError(f"cannot start {command[0]}: it is not an executable program{_advice(command)}")
+    with exchange_folder() as exchange:
+        store = new_store(out, command)
+        try:
+            process = start(command, exchange)
+        except OSError as error:
+            store.close()
+            raise RunBroken(f"cannot start {command[0]}: {reason_of(error)}") from error
+        with signals_passed_to(process):
+            observer = ScriptObserver(lambda: process.poll() is None, exchange, store.path, seconds, experiments)
+            try:
+                observer.observe()
+                answer(store, observer, name_of(command))
+            except Exception as error:  # noqa: BLE001 - no error of the diagnosis may end the script
+                say(f"accelbench: the diagnosis failed: {one_line(f'{type(error).__name__}: {error}')}", stderr=True)
+            if stop:
+                end(process)
+            status = process.wait()
+    store.close()
+    return 0 if stop and status == -signal.SIGTERM else status if status >= 0 else 128 - status
+
+
+def diagnose_process(pid: int, out: Path | None, seconds: float) -> None:
+    """Observe a running process for the given seconds, store the run and print what its time is spent on."""
+    try:
+        process = RunningProcess.find(pid)
+    except ProcessUnavailable as error:
+        raise UserError(str(error)) from None
+    name = name_of(process.command)
+    store = new_store(out, process.command)
+    found = observe_process(process, store.path / "host" / "process", seconds)
+    info, point = store.info(), point_of(name, "gpu" if found.cards else "cpu")
+    record = _record_of_process(info, point, found)
+    store.append(record)
+    _finish(store, point, found.elapsed_s)
+    store.close()
+    if found.host.step_thread is None:
+        raise RunBroken(f"process {pid} was not sampled: {'; '.join(found.missing[:2])}")
+    for line in process_lines(pid, record):
+        say(f"accelbench: {line}", stderr=True)
+    flames = found.host.files.get("flamegraph")
+    say(f"accelbench: {f'flame graph {store.path}/host/process/{flames}' if flames else store.path}", stderr=True)
+
+
+def _record_of_process(info: RunInfo, point: Point, found: ProcessObservation) -> Record:
+    reason = "steps of a running process are not observed: start the script by 'accelbench diagnose' for a bottleneck"
+    script = ScriptProfile(waiting_lines=found.input_lines, host_lines=found.host_lines, missing=found.missing)
+    return Record(
+        point=point,
+        figure="time",
+        status="skipped",
+        reason=reason,
+        started=info.created,
+        elapsed_s=found.elapsed_s,
+        telemetry=Telemetry(interval_s=SENSOR_S, gauges=found.gauges, counters={}),
+        profile=Profile(
+            bottleneck=Bottleneck(reason=reason),
+            host=found.host,
+            host_folder="host/process",
+            elapsed_s=found.elapsed_s,
+            script=script,
+        ),
+    )
+
+
+def process_lines(pid: int, record: Record) -> Iterator[str]:
+    """Yield the lines of the answer on a running process."""
+    profile = record.profile
+    assert profile is not None
+    assert profile.host is not None
+    assert profile.script is not None
+    counters, shares = profile.host.counters, profile.host.step_thread or {}
+    usage = f"{counters.cpu_s / counters.elapsed_s:.2f}" if counters.cpu_s is not None else "unknown"
+    waited = counters.run_queue_wait_s
+    contended = waited / (waited + counters.cpu_s) if waited and counters.cpu_s else 0.0
+    waits = f"; threads ready to run waited {percent(contended)} of their time for a CPU" if contended else ""
+    yield f"process {pid}, {record.elapsed_s:.0f} s: {usage} of {len(os.sched_getaffinity(0))} CPUs in use{waits}"
+    parts = sorted(shares.items(), key=lambda part: -part[1])
+    yield f"Main thread: {', '.join(f'{name} {percent(share)}' for name, share in parts if share >= 0.005)}"
+    for name, gauge in record.telemetry.gauges.items() if record.telemetry else ():
+        if name.startswith(("gpu.utilization", "gpu.power")):
+            yield f"{name}: {gauge.median:.0f} {gauge.unit} ({gauge.minimum:.0f} to {gauge.maximum:.0f})"
+    yield from _places("the input", profile.script.waiting_lines)
+    yield from _places("the main thread without input", profile.script.host_lines)
+    yield f"No bottleneck: {record.reason}"
+
+
+def _advice(command: Sequence[str]) -> str:
+    return f" (write 'accelbench diagnose python {shlex.join(command)}')" if command[0].endswith(".py") else ""
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a script by SIGTERM, or by SIGKILL after `STOP_S`."""
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def name_of(command: Sequence[str]) -> str:
+    """Return the name of the script in a command: `train.py`, `package.module`, or the program."""
+    words = iter(command)
+    next(words)
+    for word in words:
+        if word == "-m":
+            return next(words, command[0])
+        if not word.startswith("-"):
+            return os.path.basename(word)
+    return os.path.basename(command[0])
+
+
+def new_store(out: Path | None, command: Sequence[str]) -> RunStore:
+    """Create the run of a diagnosis."""
+    run_id = new_run_id("diagnose")
+    info = RunInfo(
+        run_id=run_id,
+        created=now(),
+        status="running",
+        command=[*map(readable, ["accelbench", *sys.argv[1:]])],
+        suite=None,
+        device="cpu",
+        settings=Settings(ceilings=False),
+        plan=[point_of(name_of(command), "cpu")],
+        environment=collect(),
+    )
+    return RunStore.create(out or RUNS / run_id, info)
+
+
+def point_of(name: str, device: str) -> Point:
+    """Return the point of a script; its device is `cpu` if it is of no known kind."""
+    return Point(f"{SCRIPT}{readable(name)}", device if device in kinds() else "cpu", {})
+
+
+def answer(store: RunStore, found: ScriptObserver, name: str) -> None:
+    """Store the record, write the report, and print the answer on stderr, which the script's output does not share."""
+    point = point_of(name, found.device)
+    profile = profile_of(found, point)
+    record = record_of(found, point, store.info().created).model_copy(update={"profile": profile})
+    store.append(record)
+    _finish(store, point, found.elapsed_s)
+    for line in answer_lines(record):
+        say(f"accelbench: {line}", stderr=True)
+    if record.timing:
+        _report(store)
+    else:
+        say(f"accelbench: run {store.path}", stderr=True)
+
+
+def record_of(found: ScriptObserver, point: Point, started: datetime) -> Record:
+    """Return the record of the observed steps, without a profile; `failed` with the reason if they are too few."""
+    timing = timing_of(found.untouched) if len(found.untouched) >= FEWEST_STEPS else None
+    examples = mean_examples(found.untouched)
+    return Record(
+        point=point,
+        figure="items" if examples else "time",
+        status="measured" if timing else "failed",
+        reason=None if timing else _no_timing(found),
+        started=started,
+        elapsed_s=found.elapsed_s,
+        work=Work(items=examples, item="examples") if examples else None,
+        timing=timing,
+    )
+
+
+def _finish(store: RunStore, point: Point, elapsed_s: float) -> None:
+    changes = {"status": "finished", "plan": [point], "device": point.device, "wall_s": elapsed_s}
+    store.write_info(store.info().model_copy(update=changes))
+
+
+def _report(store: RunStore) -> None:
+    from accelbench.report import write_report
+
+    try:
+        say(f"accelbench: report {write_report(store)}", stderr=True)
+    except (RunBroken, OSError) as error:
+        say(f"accelbench: {one_line(str(error))}", stderr=True)
+
+
+def _no_timing(found: ScriptObserver) -> str:
+    """Return the reason for a missing step time."""
+    if found.events.error:
+        return f"the observation ended with an error: {found.events.error}"
+    if found.events.pid is None:
+        return "the command started no Python interpreter that reads PYTHONPATH (options -I, -E, -S)"
+    if not found.events.steps:
+        return (
+            "no training step was found: no optimizer of PyTorch or Keras, no training function compiled by JAX or "
+            "TensorFlow, and no fit of Keras. Mark the loop: "
+            "for batch in accelbench.steps(loader)"
+        )
+    steps, needed = len(found.events.steps) + 1, 1 + WARMUP_STEPS + FEWEST_STEPS
+    return f"too few steps: the script ended after {steps} of the {needed} needed steps"
+
+
+def answer_lines(record: Record) -> Iterator[str]:
+    """Yield the lines of the answer."""
+    profile, timing = record.profile, record.timing
+    assert profile is not None
+    assert profile.script is not None
+    if timing is None:
+        yield f"no answer: {record.reason}"
+    else:
+        yield _speed(timing, record)
+        yield from _verdict(profile, profile.script)
+    what = "the host's time" if profile.script.waiting is None else "the host's time without input"
+    yield from _places(what, profile.script.host_lines)
+    yield from profile.script.missing[:3]
+
+
+def _speed(timing: Timing, record: Record) -> str:
+    step = timing.execution
+    parts = [f"{read(step.seconds, 's', step.low, step.high)} a step ({timing.steady and timing.steady.steps} steps)"]
+    if record.work and record.work.items:
+        parts.append(f"{read(record.work.items / step.seconds, 'examples/s')}")
+    return ", ".join(parts)
+
+
+def _verdict(profile: Profile, script: ScriptProfile) -> Iterator[str]:
+    found = profile.bottleneck
+    if found.bound is None:
+        yield f"Undecided: {found.reason}"
+    else:
+        names = [VERDICTS.get(bound, bound) for bound in (found.bound, *found.beside)]
+        shares = ", ".join(f"{cause} {percent(share)}" for cause, share in found.shares.items() if share >= 0.005)
+        checked = ", confirmed by experiment" if script.confirmed else ""
+        yield f"{' and '.join(names).capitalize()}{checked}: {shares or found.quota_text or ''} of a step"
+    if script.waiting is not None:
+        low, high = script.waiting_interval or (script.waiting, script.waiting)
+        yield f"{percent(script.waiting)} of a step waits for the next batch ({percent(low)} to {percent(high)})"
+    if script.prefetched:
+        yield _without_input(script.prefetched)
+    yield from _places("the waiting", script.waiting_lines)
+    if found.help:
+        yield f"Try: {found.help}"
+
+
+def _without_input(steps: PrefetchedSteps) -> str:
+    time = read(steps.mean, "s", steps.ci_low, steps.ci_high)
+    most = f"{steps.speedup:.2f}× ({steps.speedup_low:.2f}–{steps.speedup_high:.2f})"
+    same = "" if steps.same_random_numbers else "; the training drew other random numbers"
+    return f"With the input taken away ({steps.steps} steps), a step takes {time}: at most {most} by better input{same}"
+
+
+def _places(what: str, lines: Sequence[CodeLine]) -> Iterator[str]:
+    if lines:
+        found = ", ".join(f"{each.file}:{each.line} {each.function} {percent(each.share)}" for each in lines[:LINES])
+        yield f"Lines of {what}: {found}"

@@ -1,0 +1,169 @@
+"""Results of many nodes: stored runs, bundles and answers of the gate, joined by node, hardware and metric."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import log
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from accelbench.errors import UserError, collect_damage, reason_of
+from accelbench.execution.store import RunStore
+from accelbench.gate.answer import GateAnswer
+from accelbench.gate.limits import repetition_values
+from accelbench.gate.node_gate import attributes_of
+from accelbench.history.fingerprint import fingerprint
+from accelbench.pack.read import find_pack
+from accelbench.profiling.analysis.course import disturbances
+from accelbench.profiling.files import read_regular
+from accelbench.profiling.records.stored import first_fault
+from accelbench.results.find_run import OF_MACHINE, find_runs, runs_of_arguments
+
+NODE_TAG = "node="
+"""Tag of a run with the name of its node, as in `accelbench run --tag node=n17`."""
+DIRECTORY = "run.json"
+
+
+@dataclass
+class FleetData:
+    """Values of all nodes as columns, with the attributes of the nodes."""
+
+    nodes: list[str] = field(default_factory=list)
+    """Node of each value."""
+    machines: list[str] = field(default_factory=list)
+    """Hardware fingerprint of each value."""
+    metrics: list[str] = field(default_factory=list)
+    """Metric of each value: point and unit."""
+    log_speeds: array[float] = field(default_factory=lambda: array("d"))
+    """Logarithm of each value; of the reciprocal for a time, so that higher is always faster."""
+    attributes: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
+    """Values of each attribute, by hardware and node."""
+    noisy: int = 0
+    """Number of noisy results that were left out."""
+    skipped: list[str] = field(default_factory=list)
+    """Message for each file that was not read."""
+
+    def add(self, machine: str, node: str, attributes: Iterable[tuple[str, str]]) -> None:
+        """Add the attributes of a node."""
+        known = self.attributes.setdefault((machine, node), {})
+        for name, value in attributes:
+            known.setdefault(name, set()).add(value)
+
+    def add_values(self, machine: str, node: str, metric: str, values: Iterable[float], is_time: bool) -> None:
+        """Add the values of a node's metric, one for each repetition."""
+        for value in values:
+            self.nodes.append(node)
+            self.machines.append(machine)
+            self.metrics.append(metric)
+            self.log_speeds.append(-log(value) if is_time else log(value))
+
+
+def read_fleet(words: Sequence[str], include_noisy: bool = False) -> FleetData:
+    """Return the values of all runs and answers that the arguments name; each run or answer counts once.
+
+    Unreadable files are skipped with a message. Raises UserError if nothing is readable.
+    """
+    data = FleetData()
+    known: set[tuple[str, str]] = set()
+    for path in sorted({path for word in words for path in _places(word)}):
+        if path.suffix == ".json":
+            _add_answer(data, path, known, include_noisy)
+            continue
+        try:
+            stores = [RunStore(path)] if (path / DIRECTORY).exists() else find_runs(str(path))
+        except UserError as error:  # a corrupt bundle
+            data.skipped.append(str(error))
+            continue
+        for store in stores:
+            _add_run(data, store, known, include_noisy)
+    if not data.nodes:
+        reasons = "; ".join(data.skipped[:3]) or "they contain no measured point"
+        noisy = f"; {data.noisy} noisy results (--include-noisy)" if data.noisy else ""
+        raise UserError(f"no result of a node in {', '.join(words)}: {reasons}{noisy}")
+    return data
+
+
+def _places(word: str) -> Iterator[Path]:
+    """Yield the run directories, bundles and answers that an argument names, in any depth of a folder."""
+    if word.startswith(OF_MACHINE):
+        yield from (store.path for store in runs_of_arguments([word]))
+    elif not os.path.isdir(word):
+        if word.endswith(".json") and os.path.basename(word) != DIRECTORY and os.path.isfile(word):
+            yield Path(word)
+        else:
+            yield from (store.path for store in find_runs(word))
+    elif os.path.exists(os.path.join(word, DIRECTORY)):
+        yield Path(word)
+    else:
+        for place, folders, names in os.walk(word):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            if DIRECTORY in names:
+                folders.clear()
+                yield Path(place)
+                continue
+            for name in names:
+                path = Path(place, name)
+                if (name.endswith(".json") and not name.startswith(".")) or (".tar" in name and find_pack(str(path))):
+                    yield path
+
+
+def _add_answer(data: FleetData, path: Path, known: set[tuple[str, str]], include_noisy: bool) -> None:
+    try:
+        answer = GateAnswer.model_validate_json(read_regular(path))
+    except ValidationError as error:
+        data.skipped.append(f"{path} is not an answer of the gate: {first_fault(error)}")
+        return
+    except OSError as error:
+        data.skipped.append(f"{path} cannot be read: {reason_of(error)}")
+        return
+    if (answer.id, str(answer.started)) in known:
+        return
+    known.add((answer.id, str(answer.started)))
+    if answer.hardware is None:
+        data.skipped.append(f"{path} has no measurement: {answer.summary}")
+        return
+    machine, node = answer.hardware.machine, answer.node or path.stem
+    data.add(machine, node, answer.attributes.items())
+    for check in answer.checks:
+        if check.value is None:
+            continue
+        if check.noise and not include_noisy:
+            data.noisy += 1
+            continue
+        metric = f"{check.name} ({check.unit})"
+        data.add_values(machine, node, metric, check.repetitions or [check.value], check.figure == "time")
+
+
+def _add_run(data: FleetData, store: RunStore, known: set[tuple[str, str]], include_noisy: bool) -> None:
+    try:
+        with collect_damage() as damage:
+            info, records = store.info(), store.records()
+    except UserError as error:
+        data.skipped.append(str(error))
+        return
+    except OSError as error:
+        data.skipped.append(f"{store.path} cannot be read: {reason_of(error)}")
+        return
+    data.skipped += damage
+    if (info.run_id, str(info.created)) in known:
+        return
+    known.add((info.run_id, str(info.created)))
+    machine, tags = fingerprint(info), info.label.tags
+    named = (tag.removeprefix(NODE_TAG) for tag in tags if tag.startswith(NODE_TAG))
+    node = next(named, "") or info.label.name or store.path.name
+    data.add(machine, node, attributes_of(info.environment).items())
+    pairs = (tag.partition("=") for tag in tags if not tag.startswith(NODE_TAG))
+    data.add(machine, node, ((name, value or "yes") for name, _, value in pairs))
+    for record in records:
+        value = record.rate()
+        if not value:
+            continue
+        if disturbances(record) and not include_noisy:
+            data.noisy += 1
+            continue
+        metric = f"{record.point} ({record.unit})"
+        data.add_values(machine, node, metric, repetition_values(record, value), record.figure == "time")

@@ -1,0 +1,148 @@
+"""Experiment on the input: for some steps, batches come from memory, so that no step waits for them.
+
+The batches are those that the script would have got, in the same order, fetched in a pause before. The training is
+therefore the same as without the experiment, unless making a batch and training on it draw from the same random
+generator; then the experiment is refused.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from .batches import bytes_of
+from .generators import GeneratorStates
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+PROBED = 3
+"""Number of batches before the experiment for which the use of random generators is observed."""
+MAX_PAUSE_S = 30.0
+FEWEST = 5
+"""Smallest number of batches for an experiment."""
+ATTEMPTS = 3
+"""Number of epochs in which the experiment is attempted, if too few batches are left in an epoch."""
+
+
+class InputExperiment:
+    """One experiment, from its request to the last batch from memory."""
+
+    def __init__(self, batches: int, max_bytes: int, synchronize: Callable[[], None]) -> None:
+        self._wanted, self._max_bytes, self._synchronize = batches, max_bytes, synchronize
+        self._attempts = 0
+        self._observe(None)
+        self._ready: list[tuple[Any, GeneratorStates]] = []
+        self._end: Exception | None = None
+        self.prefetched = 0
+        self.same_random_numbers = True
+        self.refused: str | None = None
+        self.over = False
+        """Whether the last batch from memory has been returned, or the experiment was refused."""
+
+    def _observe(self, iterator: Any) -> None:
+        """Start to observe the use of random generators in an iterator; its first batch may seed a sampler.
+
+        The iterator is kept, since another one could get its `id` and then its batches.
+        """
+        self._iterator, self._probed = iterator, -1
+        self._last: GeneratorStates | None = None
+        self._by_model: set[str] = set()
+        self._by_input: set[str] = set()
+
+    @property
+    def delivering(self) -> bool:
+        """Return whether the current batch came from memory."""
+        return self.prefetched > 0 and not self.over
+
+    def next_batch(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
+        """Return the next batch, from memory if the experiment has begun."""
+        if iterator is not self._iterator:  # a new epoch, or another loader
+            self._ready, self._end = [], None
+            self.over = self.over or self.prefetched > 0
+            self._observe(iterator)
+        if self._ready:
+            return self._deliver()
+        if self._end is not None:
+            end, self._end = self._end, None
+            raise end
+        if self.over:
+            return produce(iterator)
+        if self._probed >= PROBED:
+            return self._begin(iterator, produce)
+        return self._probe(iterator, produce)
+
+    def _probe(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
+        before = GeneratorStates()
+        if self._last is not None:
+            self._by_model |= before.changed_since(self._last)
+        batch = produce(iterator)
+        self._last = GeneratorStates()
+        if self._probed >= 0:
+            self._by_input |= self._last.changed_since(before)
+        self._probed += 1
+        return batch
+
+    def _begin(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
+        before = GeneratorStates()
+        self._by_model |= before.changed_since(self._last) if self._last else set()
+        both = self._by_model & self._by_input
+        if both or not before.readable:
+            names = " and ".join(sorted(both))
+            self.refused = (
+                f"input and model draw from the same random generator ({names})"
+                if both
+                else "the state of a random generator cannot be read"
+            )
+            self.over = True
+            return produce(iterator)
+        self._fetch(iterator, produce)
+        self.same_random_numbers = not self._by_input & self._by_model
+        before.restore(self._by_input)
+        self._last = before
+        if len(self._ready) < FEWEST:
+            self._attempts += 1
+            if self._attempts == ATTEMPTS:
+                self.refused = f"only {len(self._ready)} batches were left in the epoch, or fit into memory"
+                self.over = True
+            self._probed = -1
+        else:
+            self.prefetched = len(self._ready)
+            self._synchronize()
+        return self.next_batch(iterator, produce)
+
+    def _fetch(self, iterator: Any, produce: Callable[[Any], Any]) -> None:
+        begin, size = perf_counter(), 0
+        state = GeneratorStates()
+        while len(self._ready) < self._wanted and size <= self._max_bytes and perf_counter() - begin < MAX_PAUSE_S:
+            try:
+                batch = produce(iterator)
+            except Exception as error:  # noqa: BLE001 - raised where the script would have met it
+                self._end = error
+                return
+            after = GeneratorStates()
+            self._by_input |= after.changed_since(state)
+            state = after
+            self._ready.append((batch, after))
+            size += bytes_of(batch)
+
+    def _deliver(self) -> Any:
+        if self._last is not None and GeneratorStates().changed_since(self._last) & self._by_input:
+            self.same_random_numbers = False
+        batch, after = self._ready.pop(0)
+        after.restore(self._by_input)
+        self._last = after
+        return batch
+
+    def step_ended(self) -> bool:
+        """Return whether the experiment ended with this step: its result is known."""
+        if self.delivering and not self._ready:
+            self._synchronize()
+            self.over = True
+        return self.over
+
+    @property
+    def used_up(self) -> bool:
+        """Return whether nothing is left to return to the script."""
+        return self.over and not self._ready and self._end is None

@@ -1,0 +1,1 @@
+"""Folder on the `PYTHONPATH` of an observed script."""

@@ -1,0 +1,131 @@
+"""Hook of JAX: the end of a call of the jitted function that trains.
+
+JAX has no optimizer and no loop to observe. A training step is recognised by its data flow: a jitted function that gets
+back what it returned, parameters and the optimizer's state, in its next call.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+
+from .session import JITTED, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+EXAMINED = 20
+"""Number of calls after which a function that has not got back its results is no training step."""
+
+
+class JittedCalls:
+    """The observed calls of all jitted functions."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.threads: set[int] = set()
+        """Threads inside a jitted function: a jitted function that it calls is traced, and not executed."""
+        self._last: Any = None
+
+    def ended(self, function: JittedFunction, arguments: Any, results: Any) -> None:
+        """Examine whether the function trains; if so, its call was a step."""
+        if function.trains is None:
+            self._examine(function, arguments, results)
+        if function.trains:
+            if self.session.waits_for_device:
+                self._last = (_references(results) or [None])[-1]
+            self.session.counted_step(JITTED, id(function), "jax")
+
+    def _examine(self, function: JittedFunction, arguments: Any, results: Any) -> None:
+        """Set `trains` if the function has got back what it returned last, or never does."""
+        returned = {id(array) for reference in function.returned if (array := reference()) is not None}
+        if any(id(leaf) in returned for leaf in sys.modules["jax.tree_util"].tree_leaves(arguments)):
+            function.trains, function.returned = True, []
+            return
+        function.returned = _references(results)
+        function.examined += 1
+        if function.examined == EXAMINED:
+            function.trains, function.returned = False, []
+
+    def synchronize(self) -> None:
+        """Wait until the last step has finished on its devices."""
+        array = self._last() if self._last is not None else None
+        if array is not None and not array.is_deleted():
+            array.block_until_ready()
+
+
+def _references(results: Any) -> list[Any]:
+    """Return weak references to the arrays, which the observation must not keep alive."""
+    leaves = sys.modules["jax.tree_util"].tree_leaves(results)
+    return [sys.modules["weakref"].ref(leaf) for leaf in leaves if hasattr(leaf, "is_deleted")]
+
+
+class JittedFunction:
+    """Wrapper of a function compiled by `jax.jit`, which observes its calls."""
+
+    def __init__(self, function: Any, calls: JittedCalls) -> None:
+        sys.modules["functools"].update_wrapper(self, function)
+        self.__wrapped__ = function.__wrapped__
+        self._function, self._calls = function, calls
+        self.trains: bool | None = None
+        """Whether it is a training step; None if that is not known yet."""
+        self.returned: list[Any] = []
+        """Weak references to the arrays that it returned last."""
+        self.examined = 0
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        calls, thread = self._calls, get_ident()
+        if not calls.session.active or self.trains is False or thread in calls.threads:
+            return self._function(*arguments, **keywords)
+        calls.threads.add(thread)
+        try:
+            results = self._function(*arguments, **keywords)
+        finally:
+            calls.threads.discard(thread)
+        calls.session.guarded(calls.ended, self, (arguments, keywords), results)
+        return results
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else sys.modules["types"].MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+    def __deepcopy__(self, memo: Any) -> JittedFunction:
+        return self
+
+    def lower(self, *arguments: Any, **keywords: Any) -> Any:
+        """Lower the function, as `jax.stages.Wrapped` requires."""
+        return self._function.lower(*arguments, **keywords)
+
+    def trace(self, *arguments: Any, **keywords: Any) -> Any:
+        """Trace the function, as `jax.stages.Wrapped` requires."""
+        return self._function.trace(*arguments, **keywords)
+
+
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+    """Return the function to call after the import of JAX."""
+
+    def watch_functions(module: ModuleType) -> None:
+        original, calls = module.jit, JittedCalls(session)
+
+        def jit(*arguments: Any, **keywords: Any) -> Any:
+            compiled = original(*arguments, **keywords)
+            if not session.active:
+                return compiled
+            if not hasattr(compiled, "lower"):  # a decorator, from keywords only
+                return lambda function: JittedFunction(compiled(function), calls)
+            return JittedFunction(compiled, calls)
+
+        def restore() -> None:
+            module.jit = original  # type: ignore[attr-defined]
+
+        sys.modules["functools"].update_wrapper(jit, original)
+        module.jit = jit  # type: ignore[attr-defined]
+        session.on_synchronize(calls.synchronize)
+        session.on_detach(restore)
+
+    return {"jax": watch_functions}

@@ -1,0 +1,239 @@
+"""Session: the steps of a script, written to a file that accelbench reads, and the commands that it sends back.
+
+Files are opened for each write and never held, because a script may close all descriptors or reuse their numbers. No
+thread is started, because a script may fork.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import get_ident
+from time import perf_counter
+
+from .batches import examples_of
+from .experiment import InputExperiment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ClassVar
+
+JITTED, FUNCTION, OPTIMIZER, FIT, MARKS = range(5)
+"""Sources of steps in ascending order of precedence: calls of a function compiled by JAX or TensorFlow, steps of an
+optimizer, Keras' `fit`, and the user's marks."""
+SOURCES = ("jitted calls", "tf.function calls", "optimizer steps", "fit", "marks")
+FLUSH_S = 0.2
+MAX_STEPS = 1_000_000
+OTHERS = 20
+"""Number of steps of another optimizer or function, without one of the observed, after which the other is observed."""
+
+
+class Session:
+    """Observation of one process."""
+
+    current: ClassVar[Session | None] = None
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._events, self._commands = os.path.join(folder, "events"), os.path.join(folder, "commands")
+        self.tracer_pid = int(os.path.basename(folder).rpartition("-")[2])
+        self.active = True
+        self._lines: list[str | tuple[object, ...]] = []
+        self._due = 0.0
+        self._done_commands = 0
+        self._steps = 0
+        self._source = -1
+        self._framework: str | None = None
+        self._thread = get_ident()
+        self._counted = self._others = 0
+        self._drain = False
+        self._last_iterator = 0
+        self._inside = False
+        self._wait, self._examples, self._boundary, self._kind = 0.0, 0, True, "plain"
+        self._paused = 0.0
+        self._experiment: InputExperiment | None = None
+        self._reported = False
+        self._trace: Any = None
+        self._detachers: list[Callable[[], None]] = []
+        self._synchronizers: list[Callable[[], None]] = []
+
+    def on_detach(self, function: Callable[[], None]) -> None:
+        """Register a function that removes a hook."""
+        self._detachers.append(function)
+
+    def on_synchronize(self, function: Callable[[], None]) -> None:
+        """Register a framework's function that waits for its devices."""
+        self._synchronizers.append(function)
+
+    def synchronize(self) -> None:
+        """Wait for the devices of all frameworks."""
+        for function in self._synchronizers:
+            function()
+
+    def forget(self) -> None:
+        """End the observation in a forked child, whose events belong to another process."""
+        self.active = False
+
+    def detach(self) -> None:
+        """End the observation and remove all hooks."""
+        self.active = False
+        while self._detachers:
+            self._detachers.pop()()
+
+    def emit(self, *words: object) -> None:
+        """Add an event: its words, each as a Python literal without tabs or line ends."""
+        self._lines.append("\t".join(ascii(word) for word in words) + "\n")
+
+    def guarded(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function of the observation; an error ends the observation and not the script."""
+        try:
+            function(*arguments)
+        except Exception as error:  # noqa: BLE001 - see above
+            self.emit("error", f"{type(error).__name__}: {error}")
+            self.flush()
+            self.detach()
+
+    def importing(self, framework: str) -> None:
+        """Report that the script begins to import a framework."""
+        if self.active:
+            self.emit("framework", framework)
+            self.flush()
+
+    def counted_step(self, source: int, counted: int, framework: str) -> None:
+        """End a step of an optimizer or function with this number; a second one that is used in turns adds no steps."""
+        if source < self._source:
+            return
+        if self._counted != counted:
+            self._others += 1
+            if self._counted and self._others <= OTHERS and source == self._source:
+                return
+            self._counted = counted
+        self._others = 0
+        self.step(source, framework)
+
+    def step(self, source: int, framework: str | None = None) -> None:
+        """End a step, executed by this framework; None if unknown."""
+        if not self.active or source < self._source:
+            return
+        if self._drain:
+            self._drain, self._kind = False, "drained"
+            self.synchronize()
+        now = perf_counter()
+        if source != self._source:
+            self._source, self._framework, self._thread, self._boundary = source, framework, get_ident(), True
+            main = getattr(sys.modules.get("__main__"), "__file__", None)
+            self.emit("source", SOURCES[source], main, *sys.path)
+        elif get_ident() != self._thread:
+            return
+        self._lines.append((now - self._paused, self._wait, self._examples, self._boundary, self._kind))
+        if self._kind == "drained":
+            self.emit("drained")
+        self._steps += 1
+        self._wait, self._examples, self._boundary, self._kind = 0.0, 0, False, "plain"
+        if self._experiment is not None or self._trace is not None:
+            self._after_special_step()
+        if now >= self._due:
+            self.flush()
+            if self._steps > MAX_STEPS:
+                self.detach()
+        self._paused += perf_counter() - now if self._special else 0.0
+
+    @property
+    def waits_for_device(self) -> bool:
+        """Return whether `synchronize` may be called before the next step ends."""
+        return self._drain or self._special
+
+    @property
+    def _special(self) -> bool:
+        return self._experiment is not None or self._trace is not None
+
+    def next_batch(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
+        """Return `produce(iterator)`, and add the wait for it to the current step."""
+        if not self.active or self._inside or get_ident() != self._thread:
+            return produce(iterator)
+        experiment = self._experiment
+        self._inside = True
+        begin = perf_counter()
+        try:
+            batch = produce(iterator) if experiment is None else self._experimental(experiment, iterator, produce)
+        except StopIteration:
+            self._boundary = True
+            raise
+        finally:
+            self._inside = False
+            if experiment is None:
+                self._wait += perf_counter() - begin
+        self.guarded(self._count_batch, iterator, batch)
+        return batch
+
+    def _count_batch(self, iterator: Any, batch: Any) -> None:
+        if id(iterator) != self._last_iterator:
+            self._last_iterator, self._boundary = id(iterator), True
+            self.emit("loader", type(iterator).__name__, getattr(iterator, "_num_workers", None))
+        self._examples += examples_of(batch)
+
+    def _experimental(self, experiment: InputExperiment, iterator: Any, produce: Callable[[Any], Any]) -> Any:
+        begin = perf_counter()
+        try:
+            batch = experiment.next_batch(iterator, produce)
+        finally:
+            self._paused += perf_counter() - begin
+        self._kind = "prefetched" if experiment.delivering else "probed"
+        return batch
+
+    def _after_special_step(self) -> None:
+        if self._trace is not None and self._trace.step_ended():
+            self.emit("traced", self._trace.device, self._trace.reason)
+            self._trace, self._kind = None, "after trace"
+        elif self._trace is not None:
+            self._kind = "traced"
+        experiment = self._experiment
+        if experiment is not None and experiment.step_ended():
+            if not self._reported:
+                self._reported = True
+                self.emit("experiment", experiment.prefetched, experiment.same_random_numbers, experiment.refused)
+            if experiment.used_up:
+                self._experiment = None
+
+    def flush(self) -> None:
+        """Write the events and execute the commands received since; without the folder, end the observation."""
+        self._due = perf_counter() + FLUSH_S
+        # Steps are formatted here, and not in the step, in which the code would run with cold caches.
+        text, self._lines = "".join(map(_line, self._lines)), []
+        try:
+            events = os.open(self._events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                os.write(events, text.encode("ascii"))
+            finally:
+                os.close(events)
+            commands = os.open(self._commands, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                lines = os.read(commands, 1 << 16).decode().splitlines()
+            finally:
+                os.close(commands)
+        except OSError:
+            self.detach()
+            return
+        for line in lines[self._done_commands :]:
+            self._done_commands += 1
+            self._execute(*line.split("\t"))
+
+    def _execute(self, command: str, *arguments: str) -> None:
+        if command == "detach":
+            self.detach()
+        elif command == "drain":
+            self._drain = True
+        elif command == "prefetch":
+            self._reported = False
+            self._experiment = InputExperiment(int(arguments[0]), int(arguments[1]), self.synchronize)
+        elif command == "trace":
+            from .tracers import StepTrace
+
+            self._trace = StepTrace(self._framework, int(arguments[0]), arguments[1])
+            self._kind = "traced"
+
+
+def _line(event: str | tuple[object, ...]) -> str:
+    """Return the line of an event; a step is a tuple of its values."""
+    return event if isinstance(event, str) else "\t".join(("'step'", *map(repr, event))) + "\n"

@@ -1,0 +1,111 @@
+"""Hooks of TensorFlow: calls of the compiled function that trains, and the wait for `tf.data`.
+
+A compiled function trains if gradients are computed while it is traced.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+
+from .session import FUNCTION, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+
+class FunctionCalls:
+    """Observed calls of all functions that `tf.function` has compiled."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._outermost: dict[int, Any] = {}
+        """The function that each thread executes; functions that it calls are parts of its graph."""
+        self._training = sys.modules["weakref"].WeakSet()
+
+    def call(self, function: Any, execute: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
+        """Return the function's result; the end of an outermost call of a training function ends a step."""
+        thread = get_ident()
+        if thread in self._outermost:
+            return execute(function, *arguments, **keywords)
+        self._outermost[thread] = function
+        try:
+            result = execute(function, *arguments, **keywords)
+        finally:
+            del self._outermost[thread]
+        if function in self._training:
+            self._session.guarded(self._session.counted_step, FUNCTION, id(function), "tensorflow")
+        return result
+
+    def gradient_computed(self) -> None:
+        """Note that the function which this thread traces trains; a strategy traces in threads of its own."""
+        if not self._outermost or _is_eager():
+            return
+        functions = list(self._outermost.values())
+        self._training.add(self._outermost.get(get_ident(), functions[-1]))
+
+
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+    """Return the functions to call after the import of TensorFlow's modules."""
+    calls: list[FunctionCalls] = []
+
+    def replace(owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        original = getattr(owner, name)
+        wrapper = wrap(original)
+        sys.modules["functools"].update_wrapper(wrapper, original)
+        setattr(owner, name, wrapper)
+        session.on_detach(lambda: setattr(owner, name, original))
+
+    def watch_functions(module: ModuleType) -> None:
+        calls.append(FunctionCalls(session))
+        session.on_synchronize(synchronize)
+
+        def wrap(execute: Callable[..., Any]) -> Callable[..., Any]:
+            def __call__(self: Any, *arguments: Any, **keywords: Any) -> Any:
+                if not session.active:
+                    return execute(self, *arguments, **keywords)
+                return calls[0].call(self, execute, arguments, keywords)
+
+            return __call__
+
+        replace(module.Function, "__call__", wrap)
+
+    def watch_gradients(module: ModuleType) -> None:
+        def wrap(compute: Callable[..., Any]) -> Callable[..., Any]:
+            def gradient(self: Any, *arguments: Any, **keywords: Any) -> Any:
+                if session.active and calls:
+                    session.guarded(calls[0].gradient_computed)
+                return compute(self, *arguments, **keywords)
+
+            return gradient
+
+        replace(module.GradientTape, "gradient", wrap)
+
+    def watch_input(module: ModuleType) -> None:
+        def wrap(produce: Callable[[Any], Any]) -> Callable[..., Any]:
+            def __next__(self: Any) -> Any:
+                return session.next_batch(self, produce) if session.active and _is_eager() else produce(self)
+
+            return __next__
+
+        replace(module.OwnedIterator, "__next__", wrap)
+
+    return {
+        "tensorflow.python.eager.polymorphic_function.polymorphic_function": watch_functions,
+        "tensorflow.python.eager.backprop": watch_gradients,
+        "tensorflow.python.data.ops.iterator_ops": watch_input,
+    }
+
+
+def _is_eager() -> bool:
+    """Return whether operations are executed, and not added to a graph."""
+    return bool(sys.modules["tensorflow.python.eager.context"].executing_eagerly())
+
+
+def synchronize() -> None:
+    """Wait until all devices have finished."""
+    if _is_eager() and (tensorflow := sys.modules.get("tensorflow")) is not None:
+        tensorflow.test.experimental.sync_devices()

@@ -1,0 +1,48 @@
+"""Hooks of PyTorch: the end of an optimizer's step, and the wait for a `DataLoader`."""
+
+from __future__ import annotations
+
+import sys
+
+from .session import OPTIMIZER, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+    """Return the functions to call after the import of PyTorch's modules."""
+
+    def watch_optimizers(module: ModuleType) -> None:
+        def stepped(optimizer: Any, arguments: Any, keywords: Any) -> None:
+            if session.active:
+                session.guarded(session.counted_step, OPTIMIZER, id(optimizer), "torch")
+
+        handle = module.register_optimizer_step_post_hook(stepped)
+        session.on_detach(handle.remove)
+        session.on_synchronize(synchronize)
+
+    def watch_loaders(module: ModuleType) -> None:
+        iterator = module._BaseDataLoaderIter
+        produce = iterator.__next__
+
+        def next_batch(self: Any) -> Any:
+            return session.next_batch(self, produce)
+
+        def restore() -> None:
+            iterator.__next__ = produce
+
+        iterator.__next__ = next_batch
+        session.on_detach(restore)
+
+    return {"torch.optim.optimizer": watch_optimizers, "torch.utils.data.dataloader": watch_loaders}
+
+
+def synchronize() -> None:
+    """Wait until all CUDA devices have finished, if the script uses any."""
+    torch: Any = sys.modules["torch"]
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()

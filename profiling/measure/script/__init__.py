@@ -1,0 +1,1 @@
+"""Measurement of a user's script: start, steps, profilers, experiment, verdict."""

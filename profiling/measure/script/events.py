@@ -1,0 +1,123 @@
+"""Events of an observed script, read while it runs."""
+
+from __future__ import annotations
+
+import ast
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from accelbench.profiling import attach
+from accelbench.profiling.files import open_for_appending, open_regular
+
+OBSERVATION = Path(attach.__file__).resolve().parent
+"""Folder of the code that is added to the script's process."""
+MAX_READ = 64 << 20
+"""Maximum number of bytes read at once."""
+
+
+@dataclass(frozen=True)
+class ScriptStep:
+    """One step, from the end of the previous one; the wait and the examples are those of its batches."""
+
+    seconds: float
+    wait_s: float
+    examples: int
+    starts_epoch: bool
+    kind: str
+    """`plain`, `drained` (it includes the wait for the device), `traced`, `after trace`, `probed` or `prefetched`."""
+
+
+@dataclass
+class ScriptEvents:
+    """All events so far."""
+
+    folder: Path
+    pid: int | None = None
+    """PID of the script's Python process; None until it has started."""
+    source: str | None = None
+    roots: list[str] = field(default_factory=list)
+    """Folders of the user's own files, and the script itself."""
+    steps: list[ScriptStep] = field(default_factory=list)
+    """Steps of the current source."""
+    drains: int = 0
+    """Number of times that the script has waited for the device on request."""
+    drained: int = 0
+    """Number of steps up to the last of these waits."""
+    workers: int | None = None
+    loader: str | None = None
+    framework: str | None = None
+    """The framework that the script has imported last."""
+    traced: tuple[str, str | None] | None = None
+    """Kind of the traced device, and the reason for a missing trace."""
+    experiment: tuple[int, bool, str | None] | None = None
+    """Number of prefetched batches, whether the random numbers were the same, and the reason for a refusal."""
+    error: str | None = None
+    _offset: int = 0
+    _end: float | None = None
+    _installed: tuple[str, ...] = ()
+
+    def read(self) -> None:
+        """Add the complete new lines; a line that is no event ends the observation with an error."""
+        with open_regular(self.folder / "events") as file:
+            file.seek(self._offset)
+            data = file.read(MAX_READ)
+        data = data[: data.rfind(b"\n") + 1]
+        self._offset += len(data)
+        for line in data.decode("ascii", errors="replace").splitlines():
+            try:
+                self._add(*map(ast.literal_eval, line.split("\t")))
+            except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+                self.error = self.error or f"the script wrote an invalid event: {line[:80]!r}"
+
+    def send(self, *words: str) -> None:
+        """Send a command."""
+        descriptor = open_for_appending(self.folder / "commands")
+        try:
+            os.write(descriptor, ("\t".join(words) + "\n").encode())
+        finally:
+            os.close(descriptor)
+
+    def is_own(self, file: str) -> Path | None:
+        """Return the path of a file of the user's own code, as py-spy shortens it; None for other files."""
+        for root in self.roots:
+            if (path := Path(root, file)).is_file():
+                return None if path.resolve().is_relative_to(OBSERVATION) else path
+        return None
+
+    def _add(self, kind: str, *words: Any) -> None:
+        if kind == "step":
+            self._add_step(*words)
+        elif kind == "hello":
+            self.pid, folder, *prefixes = words[:4]
+            self._installed = (*prefixes, str(Path(os.__file__).parent))
+            self.roots = [folder]
+        elif kind == "source":
+            self.source, script, *path = words
+            self.steps.clear()
+            self._end = None
+            folders = [os.path.dirname(script)] if script else []
+            found = [*self.roots, *folders, *(entry for entry in path if entry and not self._is_library(entry))]
+            self.roots = list(dict.fromkeys(map(os.path.abspath, found)))
+        elif kind == "drained":
+            self.drains, self.drained = self.drains + 1, len(self.steps)
+        elif kind == "loader":
+            self.loader, self.workers = words
+        elif kind == "framework":
+            self.framework = str(words[0])
+        elif kind == "traced":
+            self.traced = words[0], words[1]
+        elif kind == "experiment":
+            self.experiment = words[0], words[1], words[2]
+        elif kind == "error":
+            self.error = str(words[0])
+
+    def _add_step(self, end: float, wait_s: float, examples: int, starts_epoch: bool, kind: str) -> None:
+        if self._end is not None:
+            seconds = max(1e-9, end - self._end)
+            self.steps.append(ScriptStep(seconds, min(wait_s, seconds), examples, starts_epoch, kind))
+        self._end = end
+
+    def _is_library(self, folder: str) -> bool:
+        return "site-packages" in folder or "dist-packages" in folder or folder.startswith(self._installed)

@@ -1,0 +1,163 @@
+"""Verdict on a script: its bottleneck by trace or host profile, checked by the experiment on the input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from accelbench.profiling.analysis.bottleneck import bottleneck
+from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
+from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObserver
+from accelbench.profiling.records.bottleneck import Bottleneck, Bound
+from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.record import Profile
+from accelbench.profiling.records.script import PrefetchedSteps, ScriptProfile
+from accelbench.profiling.records.timing import SteadySteps, Timing
+from accelbench.profiling.timing.statistics import ratio_interval, summarize
+from accelbench.profiling.timing.steady import steady_steps
+
+MATTERS, LARGEST = 1.1, 2.0
+"""Speedup by the experiment from which the input matters, and from which it takes more than half of a step."""
+
+HELP: dict[Bound, str] = {
+    "device-bound": "a faster device, lower precision, or compilation",
+    "dispatch-bound": "larger batches, fewer and larger operations, or compilation",
+    "transfer-bound": "fewer bytes to the device, pinned memory, or a faster link",
+    "cpu-contended": "exclusive CPUs, or at most one thread per CPU",
+    "cpu-quota-bound": "a higher CPU limit, or fewer threads",
+}
+"""Advice by bound, in terms of a user's script."""
+
+
+def timing_of(steps: Sequence[ScriptStep]) -> Timing:
+    """Return the timing of untouched steps."""
+    samples = [step.seconds for step in samples_of(steps)]
+    return Timing(
+        samples=samples,
+        stop="time limit",
+        timer="steps",
+        summary=summarize(samples),
+        steady=steady_steps([samples]),
+    )
+
+
+def samples_of(steps: Sequence[ScriptStep]) -> list[ScriptStep]:
+    """Return the steps without the first step of each epoch; all steps if too few are left."""
+    inside = [step for step in steps if not step.starts_epoch]
+    return inside if len(inside) >= FEWEST_STEPS else list(steps)
+
+
+def mean_examples(steps: Sequence[ScriptStep]) -> float | None:
+    """Return the mean number of examples of these steps; None if no batch was observed."""
+    examples = [step.examples for step in samples_of(steps)]
+    return float(np.mean(examples)) if any(examples) else None
+
+
+def profile_of(found: ScriptObserver, point: Point) -> Profile:
+    """Return the profile of an observed script."""
+    steps = samples_of(found.untouched)
+    step_s = float(np.mean([step.seconds for step in steps])) if steps else None
+    prefetched = prefetched_steps(found, timing_of(steps).steady) if steps else None
+    no_trace = next((text for text in found.missing if text.startswith("the trace")), "no trace")
+    verdict = bottleneck(point, found.trace, found.host, found.cpu, no_trace, step_s)
+    if not steps:
+        verdict = Bottleneck(reason="no step was found, so that no part of a step is known", cpu=found.cpu)
+    verdict, confirmed = checked(verdict, prefetched)
+    verdict = verdict.model_copy(update={"help": help_of(verdict, found.events)})
+    waiting, interval = waiting_of(steps) if found.events.loader else (None, None)
+    starts = [step.seconds for step in found.untouched if step.starts_epoch]
+    return Profile(
+        bottleneck=verdict,
+        capture=found.capture,
+        trace=found.trace,
+        host=found.host,
+        trace_folder="traces/script" if found.trace else None,
+        host_folder="host/script" if found.host else None,
+        elapsed_s=found.elapsed_s,
+        script=ScriptProfile.model_validate(
+            {
+                "steps_by": found.events.source,
+                "examples": mean_examples(found.untouched),
+                "waiting": waiting,
+                "waiting_interval": interval,
+                "epoch_start_s": float(np.mean(starts)) if starts else None,
+                "workers": found.events.workers,
+                "waiting_lines": found.waiting_lines,
+                "host_lines": found.host_lines,
+                "prefetched": prefetched,
+                "confirmed": confirmed,
+                "missing": found.missing,
+            }
+        ),
+    )
+
+
+def waiting_of(steps: Sequence[ScriptStep]) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the share of the steps that waits for input, with its interval."""
+    if not steps:
+        return None, None
+    waits, wholes = np.array([step.wait_s for step in steps]), np.array([step.seconds for step in steps])
+    interval = ratio_interval(waits, wholes)
+    share = float(waits.sum() / wholes.sum())
+    return share, None if interval is None else (max(0.0, interval.low), min(1.0, interval.high))
+
+
+def prefetched_steps(found: ScriptObserver, untouched: SteadySteps | None) -> PrefetchedSteps | None:
+    """Return the steps of the experiment, compared with the untouched ones; None without an experiment."""
+    if not found.prefetched or untouched is None:
+        return None
+    without = steady_steps([[step.seconds for step in found.prefetched]])
+    # Both intervals are those of logarithms, and the step times are independent.
+    halves = [np.log(each.ci_high / each.mean) for each in (untouched, without)]
+    speedup, half = untouched.mean / without.mean, float(np.hypot(*halves))
+    return PrefetchedSteps(
+        steps=without.steps,
+        mean=without.mean,
+        ci_low=without.ci_low,
+        ci_high=without.ci_high,
+        speedup=speedup,
+        speedup_low=float(speedup * np.exp(-half)),
+        speedup_high=float(speedup * np.exp(half)),
+        same_random_numbers=found.same_random_numbers,
+    )
+
+
+def checked(verdict: Bottleneck, prefetched: PrefetchedSteps | None) -> tuple[Bottleneck, bool | None]:
+    """Return the verdict, or an undecided one if the experiment contradicts it, and whether it was confirmed."""
+    if prefetched is None or verdict.bound is None or verdict.bound == "cpu-quota-bound":
+        return verdict, None
+    by_input = "input-bound" in (verdict.bound, *verdict.beside)
+    if by_input and prefetched.speedup_high < MATTERS:
+        contradiction = f"steps wait for input, but are at most {prefetched.speedup_high:.2f}× as fast without it"
+    elif not by_input and prefetched.speedup_low > LARGEST:
+        contradiction = f"the profile is {verdict.bound}, but steps are {prefetched.speedup:.1f}× as fast without input"
+    else:
+        return verdict, True if by_input and prefetched.speedup_low > MATTERS else None
+    return Bottleneck(reason=contradiction, shares=verdict.shares, intervals=verdict.intervals, cpu=verdict.cpu), False
+
+
+def help_of(verdict: Bottleneck, events: ScriptEvents) -> str | None:
+    """Return advice for the verdict on a script with these events."""
+    if verdict.bound is None:
+        return None
+    if verdict.bound == "input-bound":
+        return help_input(events.loader, events.workers, len(os.sched_getaffinity(0)))
+    if verdict.bound == "dispatch-bound" and events.loader is None and events.source != "fit":
+        # Without an observed loader, code that makes batches is indistinguishable from the rest of the loop.
+        marks = "accelbench.steps(batches) measures the wait for input"
+        return f"less work in the lines of the host's time ({marks}), or {HELP[verdict.bound]}"
+    return HELP.get(verdict.bound)
+
+
+def help_input(loader: str | None, workers: int | None, cpus: int) -> str:
+    """Return advice for a script that waits for its input, by the type of the loader's iterator and its workers."""
+    if loader == "OwnedIterator":  # of tf.data
+        parallel = "dataset.map(…, num_parallel_calls=tf.data.AUTOTUNE)"
+        return f"{parallel}, and .prefetch(tf.data.AUTOTUNE) after the last transformation ({cpus} CPUs are usable)"
+    if workers is None:
+        return f"worker processes for the loader ({cpus} CPUs are usable), or examples prepared in advance"
+    if workers < cpus:
+        return f"DataLoader(num_workers={cpus}) instead of {workers} ({cpus} CPUs are usable)"
+    return f"examples prepared in advance, or more CPUs ({workers} workers use all {cpus})"

@@ -1,0 +1,258 @@
+"""Observation of a running script: untouched steps, a trace, samples of the host, and the experiment on the input.
+
+Each is a separate part of the script's run, so that no profiler affects the timed steps. The untouched steps come
+first; after the last part, all hooks are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+from time import perf_counter, sleep
+
+import psutil
+
+from accelbench.profiling.host.counters import HostCounterSampler
+from accelbench.profiling.host.profiler import HostProfiler
+from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
+from accelbench.profiling.measure.script.lines import code_lines
+from accelbench.profiling.records.bottleneck import CpuTime
+from accelbench.profiling.records.host import HostProfile
+from accelbench.profiling.records.script import CodeLine
+from accelbench.profiling.records.trace import Capture, TraceAnalysis
+from accelbench.profiling.trace import chrome
+from accelbench.profiling.trace.analysis import analyze
+from accelbench.profiling.trace.lines import Unreadable
+
+WARMUP_STEPS = 5
+"""Number of steps after the first one that are not timed."""
+FEWEST_STEPS = 10
+"""Smallest number of timed steps for a result."""
+POLL_S = 0.05
+TRACE_S, FEWEST_TRACED, MOST_TRACED = 2.0, 3, 50
+"""Approximate duration of the traced steps in seconds, and their smallest and largest number."""
+SAMPLED_S = 2.5
+"""Shortest duration of the host profile in seconds."""
+BUDGET, RATE_HZ = 0.2, 50
+"""Share of the script's time that py-spy may cost while it samples, and samples per second."""
+EXPERIMENT_S, FEWEST_PREFETCHED, MOST_PREFETCHED = 2.0, 20, 200
+"""Approximate duration of the experiment in seconds, and its smallest and largest number of steps."""
+PAUSE_S = 5.0
+"""Approximate maximum of the pause in which batches are fetched, in seconds."""
+MEMORY_SHARE = 0.1
+"""Share of the free memory that prefetched batches may occupy."""
+REPLY_S = 60.0
+"""Seconds to wait for the end of the trace or the experiment, besides the steps themselves."""
+NO_STEP_S, LATE_STEP_S = 60.0, 1800.0
+"""Seconds without a step after which a script is sampled, and then those after which no step is expected any more."""
+NO_FRAMEWORK_S = 10.0
+"""Seconds after which a script without an imported framework is sampled."""
+
+
+class ScriptObserver:
+    """Observation of a script while `running()`; the attributes then hold the results, and `missing` the reasons."""
+
+    def __init__(
+        self, running: Callable[[], bool], exchange: Path, run: Path, seconds: float, experiments: bool
+    ) -> None:
+        self.running, self._run, self._seconds, self._experiments = running, run, seconds, experiments
+        self.events = ScriptEvents(exchange)
+        self.untouched: list[ScriptStep] = []
+        self.prefetched: list[ScriptStep] = []
+        self.same_random_numbers = True
+        self.cpu: CpuTime | None = None
+        self.device = "cpu"
+        self.capture: Capture | None = None
+        self.trace: TraceAnalysis | None = None
+        self.host: HostProfile | None = None
+        self.waiting_lines: list[CodeLine] = []
+        self.host_lines: list[CodeLine] = []
+        self.missing: list[str] = []
+        self.elapsed_s = self._begin = 0.0
+
+    def observe(self) -> None:
+        """Observe the script until all parts are finished, or the script ends."""
+        self._until_detached(self._observe_all)
+
+    def observe_steps(self, limit_s: float) -> None:
+        """Time untouched steps only; the first one is waited for at most `limit_s`."""
+
+        def observe() -> None:
+            if self._wait(lambda: bool(self.events.steps), limit_s):
+                self._time_steps()
+
+        self._until_detached(observe)
+
+    def _observe_all(self) -> None:
+        self._wait(self._steps_or_none, NO_STEP_S)
+        if not self.events.steps:
+            self._sample_host()
+            self._wait(lambda: bool(self.events.steps), LATE_STEP_S if self.events.framework else 0.0)
+        if self.events.steps:
+            self._time_steps()
+            self._trace_steps()
+            self._sample_host()
+        if self.untouched:
+            self._take_input_away()
+
+    def _until_detached(self, observe: Callable[[], None]) -> None:
+        self._begin = perf_counter()
+        try:
+            observe()
+        finally:
+            self._read()
+            self.events.send("detach")
+            self.elapsed_s = perf_counter() - self._begin
+
+    def _steps_or_none(self) -> bool:
+        """Return whether steps have begun, or are unlikely because the script has imported no framework so far."""
+        waited = perf_counter() - self._begin > NO_FRAMEWORK_S
+        return bool(self.events.steps) or (waited and not self.events.framework)
+
+    def _wait(self, condition: Callable[[], bool], limit_s: float) -> bool:
+        """Wait for a condition on the events; return False if the script ended or the time is over."""
+        begin = perf_counter()
+        while True:
+            running = self.running()
+            self._read()
+            if condition():
+                return True
+            if not running or self.events.error or perf_counter() - begin > limit_s:
+                return False
+            sleep(POLL_S)
+
+    def _read(self) -> None:
+        self.events.read()
+
+    def _time_steps(self) -> None:
+        """Time steps without any profiler, for the requested seconds and at least `FEWEST_STEPS` steps."""
+        source: str | None = None
+        while source != self.events.source and self._wait(lambda: len(self.events.steps) >= WARMUP_STEPS, float("inf")):
+            source = self.events.source
+            self._time_steps_of(source)
+
+    def _time_steps_of(self, source: str | None) -> None:
+        """Time steps of this source; none if the script has a better source of steps by the end."""
+        # Frameworks run ahead of the device: the timed steps begin and end with an empty queue.
+        if (first := self._drained()) is None:
+            return
+        begin = perf_counter()
+
+        def timed() -> bool:
+            long_enough = len(self.events.steps) - first >= FEWEST_STEPS and perf_counter() - begin >= self._seconds
+            return long_enough or self.events.source != source
+
+        assert self.events.pid is not None
+        with HostCounterSampler(self.events.pid) as counters:
+            self._wait(timed, float("inf"))
+            last = self._drained()
+        if self.events.source != source:
+            return
+        self.untouched = self.events.steps[first:last]
+        threads = counters.threads().values()
+        if threads:
+            waits = [thread.wait_s or 0.0 for thread in threads]
+            self.cpu = CpuTime(
+                wall_s=counters.elapsed_s,
+                run_s=sum(thread.cpu_s for thread in threads),
+                wait_s=sum(waits),
+                longest_wait_s=max(waits),
+            )
+
+    def _drained(self) -> int | None:
+        """Let the script wait for the device at the end of a step; return the number of steps until then, if it did."""
+        known = self.events.drains
+        self.events.send("drain")
+        return self.events.drained if self._wait(lambda: self.events.drains > known, float("inf")) else None
+
+    def _step_s(self) -> float:
+        return sum(step.seconds for step in self.untouched) / len(self.untouched)
+
+    def _trace_steps(self) -> None:
+        if not self.untouched or not self._observed("the trace"):
+            return
+        folder = self._run / "traces" / "script"
+        folder.mkdir(parents=True, exist_ok=True)
+        steps = min(MOST_TRACED, max(FEWEST_TRACED, ceil(TRACE_S / self._step_s())))
+        self.events.send("trace", str(steps), str(folder.absolute()))
+        if not self._wait(lambda: self.events.traced is not None, REPLY_S + 5 * steps * self._step_s()):
+            self.missing.append(f"the trace: {self._why_ended()}")
+            return
+        assert self.events.traced is not None
+        self.device, reason = self.events.traced
+        raw = folder / "raw.json"
+        if raw.exists():
+            try:
+                chrome.finish(raw, folder / chrome.FILES.replace("*", "script"))
+            except (OSError, Unreadable) as error:
+                reason = str(error)
+        self.capture = Capture(reason=reason, steps=0 if reason else steps)
+        if reason:
+            self.missing.append(f"the trace: {reason}")
+            return
+        self.trace = analyze(folder, self.device)
+        self.capture = Capture(file=self.trace.file, reason=self.trace.failure, steps=steps)
+
+    def _sample_host(self) -> None:
+        if self.events.pid is None:
+            self._read()
+        if self.events.pid is None:
+            self.missing.append(
+                "the host profile: the command started no Python interpreter that reads PYTHONPATH (options -I, -E, -S)"
+            )
+            return
+        if not self._observed("the host profile"):
+            return
+        pid = self.events.pid
+        profiler = HostProfiler(pid, self._run / "host" / "script", device=self.device, budget=BUDGET, rate_hz=RATE_HZ)
+        with profiler:
+            self._wait(lambda: False, max(self._seconds, SAMPLED_S))
+        self.host = profiler.result()
+        if self.host.step_thread is None:
+            self.missing += [f"the host profile: {reason}" for reason in self.host.missing]
+        folder = Path(self.events.roots[0])
+        stacks = profiler.stacks()["all"]
+        self.waiting_lines, self.host_lines = code_lines(stacks, pid, self.events.is_own, folder)
+
+    def _take_input_away(self) -> None:
+        if not self._experiments:
+            self.missing.append("the experiment on the input: not requested (--no-experiments)")
+            return
+        if self.events.loader is None:
+            self.missing.append("the experiment on the input: no loader was observed in the script's Python code")
+            return
+        if not self._observed("the experiment on the input"):
+            return
+        steps = self._prefetched_steps()
+        most_bytes = int(MEMORY_SHARE * psutil.virtual_memory().available)
+        self.events.send("prefetch", str(steps), str(most_bytes))
+        if not self._wait(lambda: self.events.experiment is not None, REPLY_S + 5 * steps * self._step_s()):
+            self.missing.append(f"the experiment on the input: {self._why_ended()}")
+            return
+        assert self.events.experiment is not None
+        _, self.same_random_numbers, refused = self.events.experiment
+        if refused:
+            self.missing.append(f"the experiment on the input: {refused}")
+            return
+        found = [step for step in self.events.steps if step.kind == "prefetched"]
+        self.prefetched = found[len(found) // 5 :]  # workers still fill their queue during the first ones
+
+    def _prefetched_steps(self) -> int:
+        """Return the number of steps of the experiment, limited by the pause in which their batches are fetched."""
+        wait_s = sum(step.wait_s for step in self.untouched) / len(self.untouched)
+        wanted = ceil(EXPERIMENT_S / max(1e-4, self._step_s() - wait_s))
+        affordable = int(PAUSE_S / max(1e-4, wait_s))
+        return max(FEWEST_PREFETCHED, min(MOST_PREFETCHED, wanted, affordable))
+
+    def _observed(self, what: str) -> bool:
+        """Return whether the script can still be observed; otherwise, note the reason."""
+        if self.running() and not self.events.error:
+            return True
+        self.missing.append(f"{what}: {self._why_ended()}")
+        return False
+
+    def _why_ended(self) -> str:
+        if self.events.error:
+            return f"the observation ended with an error: {self.events.error}"
+        return "the script took no further step" if self.running() else "the script ended before"

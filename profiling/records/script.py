@@ -1,0 +1,71 @@
+"""Records of a user's script, measured by `accelbench diagnose`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from accelbench.profiling.records.stored import Count, Duration, Positive, Several, Share, Stored
+
+SCRIPT = "script:"
+"""The beginning of the benchmark's name in the record of a script."""
+
+
+class CodeLine(Stored):
+    """A line of the user's own code, with the time that it and the libraries called by it take."""
+
+    file: str
+    """The file, relative to the working folder; only its name if it is elsewhere."""
+    line: Count
+    """The number of the line, from 1; 0 if unknown."""
+    function: str
+    """The function that contains the line."""
+    share: Share
+    """The share of the samples, 0 to 1."""
+
+
+class PrefetchedSteps(Stored):
+    """Steps of the experiment on the input: their batches were fetched before, so that no step waited for them."""
+
+    steps: Several
+    """The number of steps."""
+    mean: Duration
+    """The mean seconds per step."""
+    ci_low: Positive
+    """The lower end of the confidence interval of `mean`."""
+    ci_high: Positive
+    """The upper end of the same interval."""
+    speedup: Positive
+    """The untouched step ÷ the step with prefetched batches: the largest speedup by a faster input."""
+    speedup_low: Positive
+    """The lower end of the confidence interval of `speedup`."""
+    speedup_high: Positive
+    """The upper end of the same interval."""
+    same_random_numbers: bool
+    """Whether the script drew the same random numbers as without the experiment."""
+
+
+class ScriptProfile(Stored):
+    """Steps of a user's script, and the lines of its own code that take the time."""
+
+    steps_by: Literal["jitted calls", "tf.function calls", "optimizer steps", "fit", "marks"] | None = None
+    """The source of the steps; null if no step was found."""
+    examples: float | None = None
+    """The mean number of examples per step; null if no batch was observed."""
+    waiting: Share | None = None
+    """The share of the untouched steps that waits for the next batch; null if no wait can be observed."""
+    waiting_interval: tuple[float, float] | None = None
+    """The 95 % interval of `waiting`."""
+    epoch_start_s: Positive | None = None
+    """The mean seconds of the first step of an epoch, which is not a sample; null if none was timed."""
+    workers: Count | None = None
+    """The number of the loader's worker processes; null if unknown."""
+    waiting_lines: list[CodeLine] = []
+    """The lines in which the main thread makes a batch or waits for it, as shares of that time."""
+    host_lines: list[CodeLine] = []
+    """The lines in which the main thread spends the rest of its time, as shares of that time."""
+    prefetched: PrefetchedSteps | None = None
+    """The experiment on the input; null if there was none, with the reason in `missing`."""
+    confirmed: bool | None = None
+    """Whether the experiment agrees with the bottleneck; null without an experiment."""
+    missing: list[str] = []
+    """The missing results, each with the reason, as text."""

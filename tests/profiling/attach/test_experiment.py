@@ -1,0 +1,104 @@
+"""Tests of the experiment on the input: same batches, same order, same random numbers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from accelbench.profiling.attach.batches import bytes_of, examples_of
+from accelbench.profiling.attach.experiment import FEWEST, PROBED, InputExperiment
+
+WANTED = 8
+
+
+def train(
+    batches: Iterator[float], experiment: InputExperiment | None, last: int = 10**6, model_draws: bool = False
+) -> list[float]:
+    """Return the values of a training loop of at most `last` steps; the model may draw a number in each step."""
+    found: list[float] = []
+    while len(found) < last:
+        try:
+            batch = experiment.next_batch(batches, next) if experiment else next(batches)
+        except StopIteration:
+            break
+        found.append(batch + (random.random() if model_draws else 0))
+        if experiment:
+            experiment.step_ended()
+    return found
+
+
+def random_batches(count: int) -> Iterator[float]:
+    for number in range(count):
+        yield number + random.random()
+
+
+def plain_batches(count: int) -> Iterator[float]:
+    yield from map(float, range(count))
+
+
+def experiment() -> InputExperiment:
+    return InputExperiment(WANTED, 1 << 20, lambda: None)
+
+
+@pytest.mark.parametrize("last", [10**6, 9, 15])
+@pytest.mark.parametrize("make", [random_batches, plain_batches])
+def test_the_training_and_later_random_numbers_are_the_same(make: type[Iterator[float]], last: int) -> None:
+    random.seed(1)
+    expected = [*train(make(20), None, last), random.random()]
+    random.seed(1)
+    taken = experiment()
+    assert [*train(make(20), taken, last), random.random()] == expected
+    assert taken.prefetched == WANTED
+    assert taken.same_random_numbers
+    assert taken.over == (last > PROBED + 1 + WANTED)
+
+
+def test_numbers_drawn_by_the_model_alone_are_the_same() -> None:
+    random.seed(1)
+    expected = train(plain_batches(20), None, model_draws=True)
+    random.seed(1)
+    taken = experiment()
+    assert train(plain_batches(20), taken, model_draws=True) == expected
+    assert taken.prefetched == WANTED
+
+
+def test_a_generator_of_both_input_and_model_refuses_the_experiment() -> None:
+    random.seed(1)
+    expected = train(random_batches(20), None, model_draws=True)
+    random.seed(1)
+    taken = experiment()
+    assert train(random_batches(20), taken, model_draws=True) == expected
+    assert not taken.prefetched
+    assert taken.refused
+    assert "random" in taken.refused
+
+
+def test_too_short_epochs_refuse_the_experiment() -> None:
+    taken = experiment()
+    for _ in range(4):
+        assert train(plain_batches(PROBED + 1 + FEWEST - 1), taken) == [*map(float, range(PROBED + FEWEST))]
+    assert not taken.prefetched
+    assert taken.refused
+    assert taken.used_up
+
+
+def test_an_error_of_the_input_is_raised_at_its_step() -> None:
+    def failing() -> Iterator[float]:
+        yield from range(10)
+        raise OSError("disk")
+
+    batches, taken = failing(), experiment()
+    found = [taken.next_batch(batches, next) for _ in range(10)]
+    assert found == [*range(10)]
+    with pytest.raises(OSError, match="disk"):
+        taken.next_batch(batches, next)
+
+
+def test_a_batch_has_the_examples_and_bytes_of_its_arrays() -> None:
+    x, y = np.zeros((32, 4), np.float32), np.zeros(32, np.int64)
+    for batch in ((x, y), {"x": x, "y": y}, [({"x": x}, y)]):
+        assert (examples_of(batch), bytes_of(batch)) == (32, 32 * 4 * 4 + 32 * 8)
+    assert (examples_of("text"), bytes_of("text")) == (0, 0)

@@ -1,0 +1,100 @@
+"""Tests of the verdict on a script, and of the lines of its own code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from accelbench.profiling.host.stacks import Stacks, parse_stacks
+from accelbench.profiling.measure.script.events import ScriptStep
+from accelbench.profiling.measure.script.judge import checked, help_input, samples_of, timing_of, waiting_of
+from accelbench.profiling.measure.script.lines import code_lines
+from accelbench.profiling.records.bottleneck import Bottleneck, Bound
+from accelbench.profiling.records.script import PrefetchedSteps
+
+
+def step(seconds: float, wait_s: float, starts_epoch: bool = False) -> ScriptStep:
+    return ScriptStep(seconds, wait_s, 32, starts_epoch, "plain")
+
+
+def prefetched(speedup: float, half: float = 0.05) -> PrefetchedSteps:
+    return PrefetchedSteps(
+        steps=20,
+        mean=0.1,
+        ci_low=0.099,
+        ci_high=0.101,
+        speedup=speedup,
+        speedup_low=speedup * (1 - half),
+        speedup_high=speedup * (1 + half),
+        same_random_numbers=True,
+    )
+
+
+def test_the_share_of_waiting_has_an_interval() -> None:
+    steps = [step(0.1, 0.06 + 0.01 * (number % 2)) for number in range(20)]
+    share, interval = waiting_of(steps)
+    assert share == pytest.approx(0.65)
+    assert interval
+    assert 0.6 < interval[0] < 0.65 < interval[1] < 0.7
+
+
+def test_the_first_step_of_an_epoch_is_no_sample_unless_few_others_are_left() -> None:
+    steps = [step(5.0 if number % 10 == 0 else 1.0, 0.0, number % 10 == 0) for number in range(40)]
+    assert timing_of(steps).execution.seconds == pytest.approx(1.0)
+    assert samples_of(steps[:10]) == steps[:10]
+
+
+@pytest.mark.parametrize(
+    ("bound", "speedup", "expected", "confirmed"),
+    [
+        ("input-bound", 3.0, "input-bound", True),
+        ("input-bound", 1.0, None, False),
+        ("input-bound", 1.1, "input-bound", None),
+        ("device-bound", 1.0, "device-bound", None),
+        ("device-bound", 3.0, None, False),
+        ("cpu-quota-bound", 3.0, "cpu-quota-bound", None),
+    ],
+)
+def test_an_experiment_confirms_or_withdraws_a_verdict(
+    bound: Bound, speedup: float, expected: Bound | None, confirmed: bool | None
+) -> None:
+    verdict, found = checked(Bottleneck(bound=bound), prefetched(speedup))
+    assert (verdict.bound, found) == (expected, confirmed)
+    assert (verdict.reason is None) == (expected is not None)
+
+
+def test_lines_are_of_the_users_own_files_without_the_libraries_frames(tmp_path: Path) -> None:
+    for name in ("train.py", "pkg/data.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    thread = "thread (0x7): MainThread"
+    stacks: Stacks = Counter(
+        parse_stacks(
+            f"{thread};<module> (train.py:9);__next__ (torch/utils/data/dataloader.py:700);"
+            "fetch (torch/utils/data/_utils/fetch.py:54);augment (pkg/data.py:4);open (PIL/Image.py:3) 6\n"
+            f"{thread};<module> (train.py:9);__next__ (torch/utils/data/dataloader.py:700);"
+            "get (multiprocessing/queues.py:103) 2\n"
+            f"{thread};<module> (train.py:11);forward (torch/nn/modules/linear.py:5) 9\n"
+            f"{thread};_shutdown (threading.py:1) 1\n"
+            "thread (0x8): other;work (train.py:30) 50\n"
+        )
+    )
+    is_own = lambda file: path if (path := tmp_path / file).is_file() else None  # noqa: E731
+    waiting, other = code_lines(stacks, 7, is_own, tmp_path)
+    assert [(line.file, line.line, line.share) for line in waiting] == [("pkg/data.py", 4, 0.75), ("train.py", 9, 0.25)]
+    assert [(line.file, line.line, line.share) for line in other] == [("train.py", 11, 0.9)]
+
+
+@pytest.mark.parametrize(
+    ("loader", "workers", "named"),
+    [
+        (None, None, "worker"),
+        ("_SingleProcessDataLoaderIter", 0, "num_workers=4"),
+        ("_MultiProcessingDataLoaderIter", 4, "in advance"),
+        ("OwnedIterator", None, "num_parallel_calls"),
+    ],
+)
+def test_advice_on_input_depends_on_the_loader(loader: str | None, workers: int | None, named: str) -> None:
+    assert named in help_input(loader, workers, 4)

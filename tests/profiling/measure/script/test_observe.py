@@ -1,0 +1,40 @@
+"""Tests of the observation of a running script, with a session in this process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from threading import Thread
+from time import sleep
+
+import pytest
+
+from accelbench.profiling.attach.session import MARKS, OPTIMIZER, Session
+from accelbench.profiling.measure.script.launch import exchange_folder
+from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObserver
+
+pytestmark = [pytest.mark.needs("linux")]
+
+
+@pytest.mark.parametrize("optimizer_steps", [2, 30, 90, 130])
+def test_timed_steps_are_of_the_better_source(optimizer_steps: int, tmp_path: Path) -> None:
+    """The better source appears before the timed steps, while the first one is waited for, or among them."""
+
+    def train() -> None:
+        for step in range(optimizer_steps + 100):
+            sleep(0.005 if step < optimizer_steps else 0.02)
+            session.guarded(session.step, OPTIMIZER if step < optimizer_steps else MARKS)
+
+    with exchange_folder() as folder:
+        session = Session(str(folder))
+        session.emit("hello", os.getpid(), os.getcwd(), "", "")
+        script = Thread(target=train)
+        script.start()
+        observer = ScriptObserver(script.is_alive, folder, tmp_path, 0.3, experiments=False)
+        observer.observe_steps(10)
+        ended = not script.is_alive()
+        script.join()
+    assert not ended
+    assert len(observer.untouched) >= FEWEST_STEPS
+    assert all(step.seconds >= 0.02 for step in observer.untouched)
+    assert observer.untouched[-1].kind == "drained"
