@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from accelbench.kernels.collectives import OPERATIONS
 from accelbench.kernels.collectives.messages import bus_factor, message
 from tests.conftest import Run as Command
 from tests.conftest import command, environment, records
+from tests.fixtures.processes import children, command_line
 
 pytestmark = pytest.mark.slow
 
@@ -106,9 +106,8 @@ def test_the_next_worker_can_use_mpi_after_a_killed_one(tmp_path: Path) -> None:
     workers: list[psutil.Process] = []
     while len(workers) < 2 and process.poll() is None:
         time.sleep(0.2)
-        below = psutil.Process(process.pid).children(recursive=True)
-        with suppress(psutil.NoSuchProcess):  # short-lived processes collect the environment
-            workers = [each for each in below if "accelbench.execution.worker" in each.cmdline()]
+        below = children(process.pid, recursive=True)
+        workers = [each for each in below if "accelbench.execution.worker" in command_line(each)]
     time.sleep(1.5)  # at any stage: prepared or not, between samples or in one; steady samples end after two
     workers[0].kill()
     said = process.communicate(timeout=240)[0]

@@ -17,6 +17,7 @@ from accelbench.errors import UserError
 from accelbench.pair.side import PairSide, common_name
 from accelbench.profiling.records.point import Point
 from tests.conftest import Run, command, environment, info, records
+from tests.fixtures.processes import children
 
 
 def test_a_point_has_one_name_on_both_sides_without_their_settings() -> None:
@@ -183,7 +184,7 @@ def test_ctrl_c_prints_the_results_so_far_and_leaves_no_process(tmp_path: Path) 
         for line in process.stdout:
             if "not counted" in line:
                 break
-        started = psutil.Process(process.pid).children(recursive=True)
+        started = children(process.pid, recursive=True)
         os.kill(process.pid, signal.SIGINT)
         printed, errors = process.communicate(timeout=200)
     assert process.returncode == 130

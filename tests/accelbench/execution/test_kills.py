@@ -9,12 +9,11 @@ import subprocess
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from accelbench.execution.store import RunStore
 from tests.conftest import command, environment
-from tests.fixtures.processes import living, marked, wait_for
+from tests.fixtures.processes import children, living, marked, send_signal, wait_for
 
 RUNNERS, WORKERS_EACH = 6, 4
 POINTS = "us=" + ",".join(map(str, range(100, 400)))
@@ -48,18 +47,9 @@ def test_thirty_kills_leave_no_process_and_lose_no_record(tmp_path: Path) -> Non
 def kill(runner: subprocess.Popen[bytes], chance: random.Random) -> None:
     """Kill some workers of the runner, then the runner."""
     for _ in range(WORKERS_EACH):
-        wait_for(lambda: workers(runner))
+        wait_for(lambda: children(runner.pid))
         time.sleep(chance.uniform(0, 0.5))
-        for worker in workers(runner)[:1]:
-            worker.kill()
+        send_signal(children(runner.pid)[:1], signal.SIGKILL)
     time.sleep(chance.uniform(0, 0.5))
     runner.kill()
     assert runner.wait() == -signal.SIGKILL, "it had exited"
-
-
-def workers(runner: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """Return the running child processes of the runner."""
-    try:
-        return psutil.Process(runner.pid).children()
-    except psutil.NoSuchProcess:
-        return []

@@ -21,18 +21,17 @@ from accelbench.profiling.ranks.rendezvous import connect, gather, listen
 from tests.accelbench.execution.test_ranks import SECRET
 from tests.conftest import command, environment, records
 from tests.fixtures import report_runs
-from tests.fixtures.processes import command_line, wait_for
+from tests.fixtures.processes import children, command_line, environment_of, wait_for
 
 
 def rank_process(launched: int, rank: int) -> psutil.Process | None:
     """Return the process of this rank of a launch; None if it has not started its program."""
-    found = psutil.Process(launched).children()
-    return next((process for process in found if process.environ().get("ACCELBENCH_RANK") == str(rank)), None)
+    return next((each for each in children(launched) if environment_of(each).get("ACCELBENCH_RANK") == str(rank)), None)
 
 
 def has_worker(rank: psutil.Process | None) -> bool:
     """Return whether the rank has started its worker."""
-    return bool(rank) and any("accelbench.execution.worker" in command_line(each) for each in rank.children())
+    return bool(rank) and any("accelbench.execution.worker" in command_line(each) for each in children(rank))
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from accelbench.profiling.ranks.channel import Channel, free_port
 from accelbench.profiling.records.environment import Environment
 from tests.conftest import Run, command, environment, info, records
 from tests.fixtures import report_runs
-from tests.fixtures.processes import has_ended, wait_for
+from tests.fixtures.processes import children, has_ended, send_signal, wait_for
 
 SECRET = "known to all ranks of a test"
 
@@ -129,7 +129,7 @@ def test_the_last_output_of_ranks_reaches_a_slow_reader(tmp_path: Path) -> None:
     launched = subprocess.Popen(arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     started: list[psutil.Process] = []
     while not started and launched.poll() is None:
-        started = psutil.Process(launched.pid).children()
+        started = children(launched.pid)
     psutil.wait_procs(started, timeout=60)
     time.sleep(1)  # a launcher that does not join its thread ends in this time
     printed, _ = launched.communicate(timeout=200)
@@ -144,7 +144,7 @@ def test_an_interrupted_launch_can_be_resumed(accelbench: Run, tmp_path: Path) -
         command("launch", "--procs", "2", *arguments), env=environment(), start_new_session=True
     )
     await_first_record(tmp_path / "run")
-    started = psutil.Process(launched.pid).children(recursive=True)
+    started = children(launched.pid, recursive=True)
     os.killpg(launched.pid, signal.SIGINT)
     assert launched.wait(60) == 130
     stored = info(tmp_path / "run")
@@ -165,8 +165,8 @@ def test_a_run_can_be_resumed_after_all_processes_of_the_job_were_signalled(tmp_
     first, other = rank(0, 2, port, *arguments, "--out", str(out)), rank(1, 2, port, *arguments)
     await_first_record(out)
     for process in (other, first):
-        for one in [*psutil.Process(process.pid).children(recursive=True), process]:
-            one.send_signal(signal.SIGTERM)
+        send_signal(children(process.pid, recursive=True), signal.SIGTERM)
+        process.terminate()
         time.sleep(0.5)
     printed, _ = first.communicate(timeout=200)
     other.communicate(timeout=200)

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from accelbench.execution.store import RunStore
 from tests.conftest import Run, command, environment, info, records
-from tests.fixtures.processes import has_ended, wait_for
+from tests.fixtures.processes import children, has_ended, send_signal, wait_for
 
 NO_REPORT = """
 import sys
@@ -114,8 +113,7 @@ def start_long_run(tmp_path: Path) -> subprocess.Popen[str]:
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # ignored under nohup
     )
     stored = tmp_path / "out" / "records.jsonl"
-    runner = psutil.Process(process.pid)
-    while process.poll() is None and not (stored.exists() and stored.read_text() and runner.children()):
+    while process.poll() is None and not (stored.exists() and stored.read_text() and children(process.pid)):
         time.sleep(0.05)
     return process
 
@@ -130,7 +128,7 @@ def test_an_interrupted_run_is_valid_and_resume_measures_only_missing_points(
     accelbench: Run, tmp_path: Path, signum: signal.Signals
 ) -> None:
     process = start_long_run(tmp_path)
-    workers = psutil.Process(process.pid).children(recursive=True)
+    workers = children(process.pid, recursive=True)
     process.send_signal(signum)
     _, errors = process.communicate(timeout=200)
     assert process.returncode == 130
@@ -163,8 +161,7 @@ def test_a_run_with_an_unknown_benchmark_is_not_resumed(accelbench: Run, tmp_pat
 def test_a_run_with_deleted_records_fails(tmp_path: Path) -> None:
     process = start_long_run(tmp_path)
     (tmp_path / "out" / "records.jsonl").write_text("")
-    for worker in psutil.Process(process.pid).children(recursive=True):
-        worker.kill()
+    send_signal(children(process.pid, recursive=True), signal.SIGKILL)
     output, _ = process.communicate(timeout=200)
     assert process.returncode == 1
     assert "behave cpu us=100: " in output
@@ -185,8 +182,7 @@ def test_repeated_signals_of_a_scheduler_interrupt_the_run_without_a_failed_poin
     accelbench: Run, tmp_path: Path
 ) -> None:
     process = start_long_run(tmp_path)
-    for worker in psutil.Process(process.pid).children(recursive=True):
-        worker.terminate()
+    send_signal(children(process.pid, recursive=True), signal.SIGTERM)
     time.sleep(0.3)  # the worker dies before the runner gets the signal
     for _ in range(20):
         process.terminate()
@@ -205,8 +201,7 @@ def test_repeated_signals_of_a_scheduler_interrupt_the_run_without_a_failed_poin
 @pytest.mark.slow
 def test_a_signal_to_the_worker_alone_fails_its_point(tmp_path: Path) -> None:
     process = start_long_run(tmp_path)
-    for worker in psutil.Process(process.pid).children(recursive=True):
-        worker.terminate()
+    send_signal(children(process.pid, recursive=True), signal.SIGTERM)
     process.communicate(timeout=200)
     assert process.returncode == 1
     assert "killed by SIGTERM" in records(tmp_path / "out")[1]["reason"]

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT, environment, info, records
-from tests.fixtures.processes import has_ended, wait_for
+from tests.fixtures.processes import children, has_ended, wait_for
 from tests.fixtures.stub_driver import run_with_driver, stub_driver
 
 ENOUGH, SOON = 120, 10
@@ -164,7 +164,7 @@ def under_way(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], list[psut
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.1)
-        below = psutil.Process(process.pid).children(recursive=True)
+        below = children(process.pid, recursive=True)
     yield process, [each for each in below if not is_begotten(each)]
     process.kill()
     process.communicate()

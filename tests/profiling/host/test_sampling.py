@@ -26,6 +26,7 @@ from accelbench.profiling.host.pyspy import explain, find_pyspy, library_bytes, 
 from accelbench.profiling.host.sampling import HostSampler, affordable_rate, schedule
 from accelbench.profiling.host.stacks import threads_of
 from tests.fixtures.machines import build
+from tests.fixtures.processes import command_line
 from tests.fixtures.programs import BUSY, BUSY_WHILE_MAIN_SLEEPS, MATRIX_PRODUCT, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("linux")]
@@ -128,13 +129,16 @@ def test_an_ended_worker_is_a_reason(tmp_path: Path) -> None:
     assert len(sampler.result().missing) == 1
 
 
+def pyspy_processes() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if any("py-spy" in word for word in command_line(child)[:1])]
+
+
 def test_a_killed_pyspy_loses_its_window_only(tmp_path: Path) -> None:
     with running(BUSY) as process, HostSampler(process.pid, tmp_path, budget=UNBOUNDED) as sampler:
         wait_for_windows(sampler, 1)
         killed = None
         while killed is None:
-            children = psutil.Process().children()
-            killed = next((child for child in children if "py-spy" in child.name()), None)
+            killed = next(iter(pyspy_processes()), None)
         killed.kill()
         wait_for_windows(sampler, 99)  # until the failure is listed
         assert process.poll() is None
@@ -220,7 +224,7 @@ def test_pyspy_is_in_another_process_group_than_the_terminal(tmp_path: Path) -> 
     with running(BUSY) as process, HostSampler(process.pid, tmp_path, budget=UNBOUNDED) as sampler:
         pids = []
         while not pids:
-            pids = [child.pid for child in psutil.Process().children() if "py-spy" in child.name()]
+            pids = [process.pid for process in pyspy_processes()]
         assert os.getpgid(pids[0]) != os.getpgid(0)
         wait_for_windows(sampler, 1)
     assert len(sampler.result().windows) >= 1
