@@ -25,7 +25,7 @@ from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.free_memory import SHARE, require_memory
 from accelbench.profiling.machine.packages import not_installed
-from accelbench.profiling.machine.placement import on_cpus
+from accelbench.profiling.machine.placement import current_cpu, on_cpus
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.text import format_bytes
@@ -116,7 +116,9 @@ def _threads_on(cores: str) -> Any:
             raise Skip("XLA's threads can be limited to one core on Linux only")
         return nullcontext()
     everywhere = frozenset(os.sched_getaffinity(0))
-    started = _cpus_of_jax.setdefault("cpu", frozenset(sorted(everywhere)[:1]) if cores == "one" else everywhere)
+    here = current_cpu()
+    one = here if here in everywhere else min(everywhere)
+    started = _cpus_of_jax.setdefault("cpu", frozenset({one}) if cores == "one" else everywhere)
     if cores == "one" and len(started) > 1:
         raise Skip(f"JAX has already started in this process with threads for {len(started)} CPUs")
     if cores == "all" and started < everywhere:

@@ -7,7 +7,8 @@ exactly, on whole numbers. It has run on CPUs only, not on a GPU or a TPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,19 +24,23 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
 
-def operation(op: str) -> Callable[..., list[Any]]:
-    """Return the operation on x and, for add, triad and dot, y."""
+def operate(op: str, x: Any, *others: Any) -> list[Any]:
+    """Return the result of the operation on x and, for add, triad and dot, y; the last array is the old result."""
     import jax.numpy as jnp
     from jax import lax
 
-    kernels: dict[str, Callable[..., Any]] = {
-        "copy": lambda x: jnp.array(x, copy=True),
-        "mul": lambda x: SCALAR * x,
-        "add": lambda x, y: x + y,
-        "triad": lambda x, y: x + SCALAR * y,
-        "dot": lambda x, y: jnp.dot(x, y, precision=lax.Precision.HIGHEST)[None],
-    }
-    return lambda *arrays: [kernels[op](*arrays[:-1])]
+    y = others[0]
+    match op:
+        case "copy":
+            return [jnp.array(x, copy=True)]
+        case "mul":
+            return [SCALAR * x]
+        case "add":
+            return [x + y]
+        case "triad":
+            return [x + SCALAR * y]
+        case _:
+            return [jnp.dot(x, y, precision=lax.Precision.HIGHEST)[None]]
 
 
 def prepare(point: Point) -> Task:
@@ -58,7 +63,7 @@ def prepare(point: Point) -> Task:
         metrics=lambda length: {"array": Metric(length * dtype.itemsize / 2**20, "MiB")},
         verify=verify,
     )
-    return xla_array_task(point, problem, operation(op))
+    return xla_array_task(point, problem, partial(operate, op))
 
 
 def verify_total(blocks: Iterable[RowBlock]) -> Verification:
