@@ -81,4 +81,5 @@ def rows_of(problem: ArrayProblem, xla: Xla) -> int:
     if xla.kind == "cpu":
         return rows_per_array(problem.width, thread_count(), itemsize)
     long_enough = min(xla.free_bytes() // MEMORY_SHARE, MOST_BYTES) // problem.moved
-    return max(1, max(LEAST_BYTES, long_enough) // itemsize // problem.width)
+    rows: int = max(LEAST_BYTES, long_enough) // itemsize // problem.width
+    return max(1, rows)
