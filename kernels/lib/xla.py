@@ -221,7 +221,7 @@ def placed(hlo: str) -> tuple[list[str], list[str]]:
 
     Operations of fused computations and of loops within the kernel belong to the loop that calls them. A copy of an
     array in a loop counts as the kernel's, because XLA replaces the kernel's copies by unnamed ones. Operations on
-    constants only, such as those of a mask, may be outside.
+    constants only, as for a mask, may be outside.
     """
     computations: dict[str, list[str]] = {}
     name = ""

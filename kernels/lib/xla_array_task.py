@@ -48,8 +48,8 @@ class HeldMemory:
 def xla_array_task(point: Point, problem: ArrayProblem, kernel: Callable[..., Sequence[Any]]) -> Task:
     """Return the task of `kernel(*arrays)`, which returns the new contents of the written arrays, in their order.
 
-    The arrays are those of the problem, with rows: of shape (rows, length), or one-dimensional if the length of a row
-    is 1 or the array has no rows. Skip if they need more than half of the available memory.
+    An array of the problem has the shape (rows, length); it is one-dimensional if the length of a row is 1 or the array
+    has no rows. Skip if all arrays need more than half of the available memory.
     """
     xla = Xla.on(point)
     rows = rows_of(problem, xla)

@@ -1,6 +1,6 @@
 """Rate of multiply-adds by JAX: chains of products and sums of each element, which XLA fuses into one kernel.
 
-Bound: the multiply-add units, without matrix instructions; on a TPU those of the vector unit. XLA chooses the vectors
+Bound: the multiply-add units, without matrix instructions; on a TPU, its vector unit. XLA chooses the vectors
 and the order of the instructions, so the rate is what plain JAX reaches, and may be below the peak of the units. It has
 run on CPUs only, not on a GPU or a TPU.
 

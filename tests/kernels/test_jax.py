@@ -141,7 +141,7 @@ def test_a_measured_point_has_its_compilation_apart(accelbench: Run, tmp_path: P
     compilation = record["metrics"]["compilation"]["value"]
     assert 0 < compilation <= record["phases"]["first_call_s"]
     call_s = record["metrics"]["call of the program"]["value"] / 1e6
-    assert record["timing"]["loops"] > 1  # so many that a call is at most 1 % of a sample
+    assert record["timing"]["loops"] > 1  # a call is at most 1 % of a sample
     assert record["timing"]["loops"] * record["timing"]["summary"]["maximum"] > 50 * call_s
 
 
