@@ -157,6 +157,7 @@ def test_only_requested_points_are_by_jax_where_others_exist() -> None:
                 assert module.endswith(".any_jax")
 
 
+@pytest.mark.slow
 def test_listing_and_planning_import_no_jax(accelbench: Run, tmp_path: Path) -> None:
     (tmp_path / "jax.py").write_text("raise SystemExit('jax is imported')")
     process = accelbench("run", "--suite", "jax", "--device", "cpu", "--dry-run", PYTHONPATH=str(tmp_path))
