@@ -4,7 +4,7 @@ A call of a compiled program takes 10 to 100 µs of the host, which would be a l
 program repeats the kernel a given number of times, on the device, and is compiled once for all numbers. Each execution
 depends on the outputs of the previous one by an optimization barrier: XLA may neither remove it nor move any part of it
 out of the loop, and `Loop` checks the compiled program for that. The outputs are donated, as an optimizer's parameters
-are, so that no call allocates memory.
+are, so that no call allocates them. Temporary arrays of XLA are allocated in each call, as in any JAX program.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Sum by JAX, `jax.numpy.sum`, compiled by XLA. Bound: memory; int32 is summed in int64.
 
+On CPUs XLA first converts int32 to an array of int64, which it allocates in each call.
+
 It has run on CPUs only, not on a GPU or a TPU.
 """
 
