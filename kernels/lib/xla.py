@@ -71,7 +71,11 @@ class Xla:
             return cls(jax, _first_device(jax, point.device), point.device)
 
     def put(self, array: Any) -> Any:
-        """Return a copy of a NumPy array in the device's memory."""
+        """Return a NumPy array as an array of the device; on a CPU it may share the memory, so do not change it."""
+        return self.jax.device_put(array, self.device)
+
+    def copy(self, array: Any) -> Any:
+        """Return a copy of a NumPy array on the device, which may be donated."""
         return self.jax.numpy.array(array, device=self.device)
 
     def full(self, shape: tuple[int, ...], value: float, dtype: Any) -> Any:

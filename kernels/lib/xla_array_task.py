@@ -26,15 +26,18 @@ longer than the loop takes between two iterations."""
 class HeldMemory:
     """Access to the arrays of a loop by their indices."""
 
-    def __init__(self, xla: Xla, loop: Loop, shapes: Sequence[tuple[tuple[int, ...], Any]]) -> None:
-        self._xla, self._loop, self._shapes = xla, loop, shapes
+    def __init__(
+        self, xla: Xla, loop: Loop, shapes: Sequence[tuple[tuple[int, ...], Any]], written: Sequence[int]
+    ) -> None:
+        self._xla, self._loop, self._shapes, self._written = xla, loop, shapes, written
 
     def write(self, array: int, contents: Any) -> None:
         shape, dtype = self._shapes[array]
         if isinstance(contents, RandomArray):
             drawn, contents = contents, np.empty(int(np.prod(shape)), dtype)
             drawn.fill(contents)
-        self._loop.arrays[array] = self._xla.put(contents.reshape(shape))
+        place = self._xla.copy if array in self._written else self._xla.put
+        self._loop.arrays[array] = place(contents.reshape(shape))
 
     def poison(self, array: int) -> None:
         shape, dtype = self._shapes[array]
@@ -61,7 +64,7 @@ def xla_array_task(point: Point, problem: ArrayProblem, kernel: Callable[..., Se
         problem,
         rows,
         range(len(shapes)),
-        HeldMemory(xla, loop, shapes),
+        HeldMemory(xla, loop, shapes, written),
         rng=point.rng(),
         run=loop.run,
         run_to_end=loop.run,

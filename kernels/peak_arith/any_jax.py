@@ -84,7 +84,8 @@ def prepare(point: Point) -> Task:
         x = rng.integers(-LARGEST_START, LARGEST_START, size.elements, np.int16, endpoint=True)
         b = rng.choice(np.array([-1, 1], np.int16), size.elements)
         factors = rng.choice(np.array([-1, 1], np.int16), (size.chains, size.elements))
-        loop.arrays[:] = [xla.put(numbers.astype(in_jax)) for numbers in (x, b, *factors)]
+        given = [xla.put(numbers.astype(in_jax)) for numbers in (b, *factors)]
+        loop.arrays[:] = [xla.copy(x.astype(in_jax)), *given]
         return x, b, factors
 
     def verify() -> Verification:

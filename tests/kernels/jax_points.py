@@ -93,7 +93,7 @@ def repeated_steps(count: int) -> float:
 
     here = xla.Xla(jax, jax.devices("cpu")[0], "cpu")
     ones = np.ones(8, np.float32)
-    loop = xla.Loop(here, optimizer.step, [here.put(ones * factor) for factor in (1, 1, 0, 0)], [0, 2, 3])
+    loop = xla.Loop(here, optimizer.step, [here.copy(ones * factor) for factor in (1, 1, 0, 0)], [0, 2, 3])
     loop.repeat(count)
     return float(np.abs(np.asarray(loop.arrays[2]) - (1 - optimizer.BETA_1**count)).max())
 
@@ -103,7 +103,7 @@ def refused(kernel: Any) -> str:
     import jax
 
     here = xla.Xla(jax, jax.devices("cpu")[0], "cpu")
-    loop = xla.Loop(here, kernel, [here.put(np.ones(1 << 10, np.float32)) for _ in range(2)], [1])
+    loop = xla.Loop(here, kernel, [here.copy(np.ones(1 << 10, np.float32)) for _ in range(2)], [1])
     try:
         loop.run()
     except RuntimeError as error:
