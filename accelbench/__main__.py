@@ -65,6 +65,7 @@ GROUPS = {
         "gate": "Check whether this node is fit for the next job",
         "baseline": "Learn the limits of the gate from good nodes",
         "fleet": "Find the odd nodes of a fleet",
+        "gather": "Check the runs of a job, join their records",
     },
     "Benchmarks and data": {
         "list": "List the benchmarks and suites",
