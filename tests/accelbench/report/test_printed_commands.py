@@ -57,14 +57,14 @@ def test_every_printed_command_works_where_it_is_printed(
     assert {"run", "tensorboard", "contribute"} <= {words[1] for words in commands}
     assert {words[2] for words in commands if words[1] == "run"} == {"cnn-mnist", "matmul"}
     monkeypatch.setattr(tensorboard, "tensorboard_command", lambda folder, port: [sys.executable, "-S", "-c", ""])
-    for folder in (tmp_path, tmp_path / "tb"):
+    # With and without other programs on PATH, such as make.
+    for folder, path in ((tmp_path, os.environ["PATH"]), (tmp_path / "tb", str(tmp_path))):
         monkeypatch.chdir(folder)
-        for path in (os.environ["PATH"], str(tmp_path)):  # with and without other programs, such as make
-            monkeypatch.setenv("PATH", path)
-            for program, name, *words in commands:
-                assert program == "accelbench"
-                command = cli.get_command(click.Context(cli), name)
-                assert command, name
-                command.make_parser(click.Context(command)).parse_args([*words])
-                if name in EXECUTED:
-                    assert main([name, *words, *EXECUTED[name]]) == 0, (folder, name, words)
+        monkeypatch.setenv("PATH", path)
+        for program, name, *words in commands:
+            assert program == "accelbench"
+            command = cli.get_command(click.Context(cli), name)
+            assert command, name
+            command.make_parser(click.Context(command)).parse_args([*words])
+            if name in EXECUTED:
+                assert main([name, *words, *EXECUTED[name]]) == 0, (folder, name, words)
