@@ -33,8 +33,8 @@ def open_run(run: str) -> RunStore:
 def open_directory(run: str) -> RunStore:
     """Return the run by path, by a file in its directory, by ID, or the `latest`.
 
-    A unique prefix of the ID is enough. A complete ID also selects the run in the current folder, or in a folder in it
-    (`--out`).
+    A unique prefix of the ID is enough. A complete ID also selects a run in a folder of `runs` (a job's), in the current
+    folder, or in a folder of it (`--out`).
     """
     if run == "latest":
         found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
@@ -54,9 +54,9 @@ def open_directory(run: str) -> RunStore:
 
 
 def _outside(run_id: str) -> RunStore | None:
-    """Return the run with this ID that is the current folder or a folder in it; None if there is none."""
-    here = [RunStore(file.parent) for file in Path().glob("run.json")]
-    for store in [*here, *stored_runs(Path())]:
+    """Return the run with this ID in a folder of `runs`, or in or below the current folder; None if there is none."""
+    places = (Path(), "run.json"), (Path(), "*/run.json"), (RUNS, "*/*/run.json")
+    for store in (RunStore(file.parent) for folder, pattern in places for file in sorted(folder.glob(pattern))):
         with suppress(UserError, OSError):  # an unreadable run has no ID
             if store.info().run_id == run_id:
                 return store
