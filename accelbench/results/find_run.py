@@ -33,8 +33,8 @@ def open_run(run: str) -> RunStore:
 def open_directory(run: str) -> RunStore:
     """Return the run by path, by a file in its directory, by ID, or the `latest`.
 
-    A unique prefix of the ID is enough. A complete ID also selects a run in a folder of `runs` (a job's), in the current
-    folder, or in a folder of it (`--out`).
+    A unique prefix of the ID is enough. A complete ID also selects a run in a folder of `runs` (a job's), in the
+    current folder, or in a folder of it (`--out`).
     """
     if run == "latest":
         found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
