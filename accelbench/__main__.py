@@ -22,10 +22,17 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-import click
+from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError, collect_damage, missing_package
+
+try:
+    import click
+except ModuleNotFoundError as error:
+    if not _IS_PROGRAM:
+        raise
+    print(f"accelbench: {missing_package(str(error.name))}", file=sys.stderr)
+    sys.exit(2)
 
 from accelbench import __version__, commands
-from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError, collect_damage
 from accelbench.profiling.text import suggest
 from accelbench.settings.options_file import defaults, read_settings
 
@@ -58,6 +65,7 @@ GROUPS = {
         "gate": "Check whether this node is fit for the next job",
         "baseline": "Learn the limits of the gate from good nodes",
         "fleet": "Find the odd nodes of a fleet",
+        "gather": "Check the runs of a job, join their records",
     },
     "Benchmarks and data": {
         "list": "List the benchmarks and suites",
@@ -185,8 +193,7 @@ def _run(argv: list[str] | None) -> int:
         package = str(error.name).partition(".")[0]
         if package == "accelbench":  # a broken installation
             raise
-        missing = f"the package {package} is not installed in this Python ({sys.executable})"
-        return _print_error(f"{missing}: run pip install '.[cpu]' in the folder of accelbench", UserError.exit_status)
+        return _print_error(missing_package(package), UserError.exit_status)
     except (OSError, MemoryError, ImportError) as error:  # a library that does not fit into the memory limit
         return _print_error(f"system error: {error or type(error).__name__}", RunBroken.exit_status)
 
