@@ -142,14 +142,26 @@ def test_the_page_never_scrolls_sideways(browser: webdriver.Chrome, page: Path, 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_every_drawing_is_visible(browser: webdriver.Chrome, page: Path, width: int, scheme: str) -> None:
     show(browser, page, width, scheme)
-    sizes = ask(
-        browser,
-        "[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect()).map(r => [r.width, r.height])",
-    )
-    assert len(sizes) >= 13
-    assert all(w >= 300 and h >= 50 for w, h in sizes)
+    for drawings, count, height in (("svg.plot", 8, 50), (".strip svg", 13, 20)):
+        boxes = f"[...document.querySelectorAll('{drawings}')].map(s => s.getBoundingClientRect())"
+        sizes = ask(browser, f"{boxes}.map(r => [r.width, r.height])")
+        assert len(sizes) >= count
+        assert all(w >= 300 and h >= height for w, h in sizes)
     marks = "s.querySelectorAll('path[style*=\"var(--series\"], use').length"
     assert all(count > 0 for count in ask(browser, f"[...document.querySelectorAll('svg')].map(s => {marks})"))
+
+
+def test_strips_of_samples_fill_a_narrow_screen_and_cards_fill_their_rows(
+    browser: webdriver.Chrome, page: Path
+) -> None:
+    edges = """[...document.querySelectorAll('{}')].map(e => e.getBoundingClientRect())
+        .map(r => [Math.round(r.left), Math.round(r.right)])"""
+    for width, margin in ((1280, 104), (400, 16)):
+        show(browser, page, width)
+        cards = ask(browser, edges.format(".card"))
+        assert max(right for _, right in cards) == cards[-1][1] == width - margin
+        assert min(left for left, _ in cards) == margin
+    assert all(edge == [16, 384] for edge in ask(browser, edges.format(".strip svg")))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
