@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from accelbench.output.format import counted, digits, percent, read, share
 from accelbench.profiling.analysis.roofline import CONTRADICTED
 from accelbench.profiling.records.work import UNITS, Bounded
+from accelbench.profiling.telemetry.noise import exceeds_tolerance
 from accelbench.report.bottleneck_text import advice, bottleneck_line, bottleneck_text
 from accelbench.report.causes import BOUND, NOISY, NOISY_MARK
 from accelbench.report.rows import Row, is_diagnosis
@@ -22,8 +23,6 @@ MAX_DTYPES, MAX_TRAININGS, MAX_OTHERS = 3, 3, 2
 """Maximum numbers of dtypes, training workloads and other kernels listed for one device."""
 MAX_CAUSES = 3
 """Maximum number of causes of noise listed."""
-BUSY = 0.02
-"""Minimum share of the machine's CPUs that other processes must use for it to be called busy."""
 NEAR = 0.8
 """Minimum share of a ceiling at which a kernel counts as near it."""
 
@@ -77,7 +76,7 @@ def busy_text(run: Run) -> str:
         if row.disturbed and wall_s > 0:
             used, total_s, most = used + other_s, total_s + wall_s, max(most, other_s / wall_s)
     cpus = run.info.environment.cpu.logical or 1
-    if total_s <= 0 or used / total_s < BUSY * cpus:
+    if total_s <= 0 or not exceeds_tolerance(used / total_s, cpus):
         return ""
     return f"other processes used {digits(used / total_s, 2)} of {counted(cpus, 'CPU')} (up to {digits(most, 2)})"
 

@@ -19,7 +19,7 @@ MAX_BYTES = 20_000_000
 """Maximum size of a file of stacks that is read."""
 MAX_DEPTH = 48
 """Maximum number of frames drawn above each other."""
-NARROWEST = 1.5
+NARROWEST = 3.0
 """Width in pixels below which boxes are omitted, which limits the size of the page."""
 OWN = re.compile(r"accelbench/(?!workloads/[^/]+$|kernels/(?!lib/))")
 """Start of the file names of the frames that are left out: all of accelbench except models and kernels."""

@@ -34,6 +34,8 @@ ROWS_IN_TERMINAL = 400
 """Maximum number of rows on the terminal, distributed over the benchmarks."""
 SAMPLES_DRAWN, CURVES_DRAWN = 40, 24
 """Maximum numbers of rows of a benchmark with plots of samples and of training curves, which limit the page's size."""
+FLAMES_DRAWN = 3
+"""Maximum number of profiled rows of a run with flame graphs in the page; more are only linked."""
 CURVES_OPEN = 2
 """Maximum number of training curves that are not collapsed."""
 ONE_ONLY = "the interval does not include the spread between processes (use --rounds 5)"
@@ -129,7 +131,8 @@ def _article(group: Group, slug: str, run: Run) -> Article:
 def _profiled(row: Row, slug: str, run: Run) -> ProfiledRow | None:
     from accelbench.report.profile import profiled
 
-    return profiled(row, slug, run.info.run_id, run.store.path if run.store else None)
+    few = sum(each.record.profile is not None for each in run.rows) <= FLAMES_DRAWN
+    return profiled(row, slug, run.info.run_id, run.store.path if run.store and few else None)
 
 
 def _curves(row: Row, name: str) -> Markup | None:

@@ -18,9 +18,12 @@ from accelbench.profiling.records.trace import PARTS, Breakdown
 from accelbench.profiling.records.work import Work
 from accelbench.report.flame_graph import flame_graph, without_own_frames
 from accelbench.report.measured_roofs import make_roofline
+from accelbench.report.page import render_page
 from accelbench.report.plain_names import PLAIN_NAMES, plain_name
 from accelbench.report.rows import make_rows
+from accelbench.report.section import Run
 from accelbench.report.sections import _columns
+from accelbench.report.sections.benchmarks import FLAMES_DRAWN
 from accelbench.report.step_bars import Bar, bar_of_causes, bar_of_parts
 from tests.fixtures.report_node import cpu_records
 from tests.fixtures.report_pages import Tags, page_of, printed
@@ -180,6 +183,19 @@ def test_the_flame_graph_is_in_the_page_without_accelbench_frames(tmp_path: Path
     assert flame_graph(outside, tmp_path / "other", "flames", "Flame graph") is None
     (folder / "host.speedscope.json").write_text('{"shared": 1}', encoding="utf-8")
     assert flame_graph(found, tmp_path / "run", "flames", "Flame graph") is None
+
+
+def test_flame_graphs_are_embedded_for_a_few_profiled_workloads(tmp_path: Path) -> None:
+    found = profile(host=host_profile(files={"speedscope": "host.speedscope.json"}), host_folder="host")
+    for count, embedded in ((1, 1), (FLAMES_DRAWN + 1, 0)):
+        rows = [training("gpu", "float32", 0.05, profile=found, params={"batch": n}) for n in range(1, count + 1)]
+        store = make_run(tmp_path / str(count), rows)
+        (store.path / "host").mkdir()
+        write_speedscope({stack("train.py"): 2}, store.path / "host" / "host.speedscope.json", "Host time")
+        page = render_page(Run.of(store))
+        assert page.count("Flame graph of cnn-mnist gpu") == embedded
+        ids = [attrs["id"] for _, attrs in Tags(page).tags if "id" in attrs]
+        assert len(ids) == len(set(ids))
 
 
 def test_a_profile_that_is_not_of_the_leading_workload_is_in_the_tile(tmp_path: Path) -> None:

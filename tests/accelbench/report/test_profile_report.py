@@ -221,7 +221,7 @@ def test_a_profile_may_be_only_a_reason(tmp_path: Path) -> None:
     text = text_of(page)
     assert "writes no xplane.pb" in text
     assert "the disk is full" in text
-    assert "Breakdown of a step" not in text
+    assert 'class="legend"' not in page
 
 
 def test_all_unknown_facts_of_the_host_have_reasons(tmp_path: Path) -> None:
