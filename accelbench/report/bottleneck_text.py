@@ -37,7 +37,8 @@ def bottleneck_line(profile: Profile) -> str:
     largest = sorted(found.shares.items(), key=itemgetter(1), reverse=True)[:SHARES]
     shares = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in largest if share >= NEGLIGIBLE)
     line = f"{bottleneck_text(profile)}: {shares}" if shares else bottleneck_text(profile)
-    return f"{line}; doubtful: {found.apart_text}" if found.apart_text else line
+    # Without the times of both steps, which follow in parentheses.
+    return f"{line}; doubtful: {found.apart_text.partition(' (')[0]}" if found.apart_text else line
 
 
 def advice(profile: Profile) -> str | None:
