@@ -27,7 +27,7 @@ CONFIDENCES: dict[ConfidenceLight, str] = {"good": "high", "disturbed": "low: no
 
 
 @dataclass(frozen=True)
-class Tile:
+class SummaryTile:
     """Answer to one question about a run."""
 
     heading: str
@@ -48,7 +48,7 @@ class Tile:
     """Stacked bar, instead of a filled part."""
 
 
-def tiles(found: RunSummary, run: Run) -> tuple[Tile, Tile, Tile]:
+def tiles(found: RunSummary, run: Run) -> tuple[SummaryTile, SummaryTile, SummaryTile]:
     """Return the tiles of a run with results."""
     row = leading_row(run)
     return _speed(found, row), _bottleneck(found, row, run), _confidence(found, run)
@@ -67,13 +67,13 @@ def step_bars(run: Run) -> list[Bar]:
     return [bar for bar in bars if bar is not None][:STEPS_DRAWN]
 
 
-def _speed(found: RunSummary, row: Row) -> Tile:
+def _speed(found: RunSummary, row: Row) -> SummaryTile:
     light, word = _of_ceiling(row.of_ceiling)
     about = plain_name(row.record)
     if row.of_ceiling.shown is not None:
         about += f", {share(row.of_ceiling)} of the measured ceiling"
     number, unit, of = NOISY_MARK * row.noisy + row.reading.value, row.reading.unit, row.of_ceiling
-    return Tile("Speed", found.speed, number, unit, about, light, word, of.shown, of.doubtful is not None)
+    return SummaryTile("Speed", found.speed, number, unit, about, light, word, of.shown, of.doubtful is not None)
 
 
 def _of_ceiling(of: Share) -> tuple[Light, str]:
@@ -87,7 +87,7 @@ def _of_ceiling(of: Share) -> tuple[Light, str]:
     return ("disturbed", "below the ceiling") if of.shown >= FAR else ("bad", "far below the ceiling")
 
 
-def _bottleneck(found: RunSummary, row: Row, run: Run) -> Tile:
+def _bottleneck(found: RunSummary, row: Row, run: Run) -> SummaryTile:
     profiled = row if row.record.profile else next((each for each in run.rows if each.record.profile), row)
     profile = profiled.record.profile
     bar = bar_of_causes(profile, "") if profile else None
@@ -98,16 +98,18 @@ def _bottleneck(found: RunSummary, row: Row, run: Run) -> Tile:
         word = bottleneck_text(profile) + (", doubtful" if bar.doubt else "")
         about = f"of the step time of {profiled.record.point.benchmark}: {first.label}"
         light: Light = "good" if calm else "disturbed"
-        return Tile("Bottleneck", found.bottleneck, percent(first.share), "", about, light, word, stack=bar)
+        return SummaryTile("Bottleneck", found.bottleneck, percent(first.share), "", about, light, word, stack=bar)
     if not row.training and (known := shares_of_kernels(run.rows)):
         of = known[0].of_ceiling
         about = f"lowest share of a ceiling: {plain_name(known[0].record)}"
-        return Tile("Bottleneck", found.bottleneck, share(of), "", about, *_of_ceiling(of), of.shown, not of.value)
-    return Tile("Bottleneck", found.bottleneck, UNKNOWN, "", "", "unknown", "unknown")
+        return SummaryTile(
+            "Bottleneck", found.bottleneck, share(of), "", about, *_of_ceiling(of), of.shown, not of.value
+        )
+    return SummaryTile("Bottleneck", found.bottleneck, UNKNOWN, "", "", "unknown", "unknown")
 
 
-def _confidence(found: RunSummary, run: Run) -> Tile:
+def _confidence(found: RunSummary, run: Run) -> SummaryTile:
     clean, measured = run.counts.measured - run.counts.disturbed, run.counts.measured
     about, word = "results without noise", CONFIDENCES[run.light]
     filled = clean / measured if measured else 0.0
-    return Tile("Confidence", found.confidence, f"{clean:,}", f"of {measured:,}", about, run.light, word, filled)
+    return SummaryTile("Confidence", found.confidence, f"{clean:,}", f"of {measured:,}", about, run.light, word, filled)
