@@ -79,7 +79,7 @@ class Row:
     @property
     def sets_ceiling(self) -> bool:
         """Return whether this record is itself its ceiling."""
-        return self.record.ceiling and self.of_ceiling.value == 1.0
+        return self.record.ceiling and self.of_ceiling.shown == 1.0
 
     @property
     def disturbed(self) -> str | None:
@@ -152,8 +152,8 @@ class Group:
 
     @cached_property
     def knows_ceiling(self) -> bool:
-        """Return whether any row has a share of a measured ceiling."""
-        return any(row.of_ceiling.value is not None for row in self.rows)
+        """Return whether any row has a share of a measured ceiling, possibly of a noisy one."""
+        return any(row.of_ceiling.shown is not None for row in self.rows)
 
     @property
     def best(self) -> Row:
@@ -163,7 +163,7 @@ class Group:
         """
 
         def rank(row: Row) -> tuple[float, bool, float]:
-            rate, share = row.record.rate() or 0.0, row.of_ceiling.value or 0.0
+            rate, share = row.record.rate() or 0.0, row.of_ceiling.shown or 0.0
             signed = -rate if row.record.figure == "time" else rate
             return 1.0 if row.record.ceiling else share, row.record.bound.cores == "all", signed
 
@@ -269,7 +269,7 @@ def _flags(record: Record, course: TimeCourse, of_peak: Share, of_ceiling: Share
             yield Flag(word, meaning)
     if of_peak.value is not None and of_peak.value > BEYOND:
         yield Flag("over 100 %", f"faster than the vendor's peak of {of_peak.of}, which is for other hardware units")
-    if of_ceiling.value is None and of_ceiling.bound is not None:
+    if of_ceiling.shown is None and of_ceiling.bound is not None:
         yield Flag("over 100 %", of_ceiling.reason or "")
 
 

@@ -282,7 +282,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
         "arithmetic_intensity": arithmetic_intensity(record),
         "share_of_peak": share_of_peak(record).value,
         "share_of_peak_at_clock": share_of_peak_at_clock(record).value,
-        "ceiling": of_ceiling.bound,
+        "ceiling": of_ceiling.bound if of_ceiling.doubtful is None else None,
         "share_of_ceiling": of_ceiling.value,
         "share_of_ceiling_reason": of_ceiling.reason,
         "noise": "; ".join(record.noise),

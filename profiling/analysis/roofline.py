@@ -44,7 +44,7 @@ class Ceiling:
     record: Record
     """The record of the measurement."""
     doubt: str | None = None
-    """The reason why no share of it is reported: `NOISY`, `ONLY_A_BOUND`, or a result that contradicts it."""
+    """The reason why shares of it are doubtful: `NOISY`, `ONLY_A_BOUND`, or a result that contradicts it."""
     disturbed_by: tuple[str, ...] = ()
     """The disturbances of the measurement, as text."""
     reached_today: float | None = None
@@ -75,10 +75,15 @@ class Share:
     """The bound in FLOP/s or byte/s."""
     metric: Bounded | None = None
     """Whether the bound is a rate of flops or of bytes."""
-    noisy: bool = False
-    """Whether the fraction is unknown because the measurement of the bound is noisy."""
     at_least: bool = False
     """Whether the fraction is a lower bound, because the rate is one."""
+    doubtful: float | None = None
+    """The fraction of a ceiling with a `doubt`, which is shown with a mark but not used; `value` is then None."""
+
+    @property
+    def shown(self) -> float | None:
+        """Return the fraction to show: `value`, or else `doubtful`."""
+        return self.doubtful if self.value is None else self.value
 
 
 def arithmetic_intensity(record: Record) -> float | None:
@@ -179,7 +184,8 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling] | None) -> Shar
     """Return a rate as a fraction of the measured ceiling; for training workloads, the rate of model FLOPs.
 
     The bound of n GPUs or TPUs is n times the ceiling of one. The share is unknown if the run measured no ceilings
-    (`measured` is None), if the rate exceeds the ceiling (which is then `bound`), and if the ceiling has a `doubt`.
+    (`measured` is None), if the rate exceeds the ceiling (which is then `bound`), and if the ceiling has a `doubt`; the
+    fraction of the latter is `doubtful`.
     """
     metric, rate, reason = _bounded_rate(record)
     if metric is None or rate is None:
@@ -199,8 +205,7 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling] | None) -> Shar
     if share > BEYOND:
         return Share(None, f"the rate exceeds the ceiling of {of} ({share:.3g}×)", of, most, metric)
     if ceiling.doubt:
-        reason = f"the ceiling of {ceiling.kind} {ceiling.doubt}"
-        return Share(None, reason, of=ceiling.kind, noisy=ceiling.doubt in (NOISY, ONLY_A_BOUND))
+        return Share(None, f"the ceiling of {ceiling.kind} {ceiling.doubt}", of, most, metric, doubtful=share)
     return Share(share, of=of, bound=most, metric=metric, at_least=bool(record.bound_sign()))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from accelbench.report.bottleneck_text import bottleneck_text, shares_text
 from accelbench.report.joined import Joined
+from accelbench.report.plain_names import plain_name
 from accelbench.report.section import InPage, Run, Section
 from accelbench.report.sections import (
     benchmarks,
@@ -27,6 +28,11 @@ from accelbench.report.sections import (
 )
 from accelbench.report.study import Study
 
+MAX_IN_ROW = 4
+"""Maximum number of cards in a single row."""
+COLUMNS = (4, 3, 5)
+"""Possible numbers of columns of more cards, the preferred one first."""
+
 
 def _study_drawings(studies: Sequence[Study], joined: Joined) -> Mapping[str, Any]:
     from accelbench.report.study_plot import draw_studies
@@ -45,7 +51,17 @@ def _command_line(found: Run, run: Run) -> Mapping[str, Any]:
 
 
 def _glance_texts(found: Any, run: Run) -> Mapping[str, Any]:
-    return {"shares_text": shares_text, "bottleneck_text": bottleneck_text}
+    return {
+        "shares_text": shares_text,
+        "bottleneck_text": bottleneck_text,
+        "plain_name": plain_name,
+        "columns": _columns,
+    }
+
+
+def _columns(cards: int) -> int:
+    """Return the number of columns of a grid of cards, with a last row as full as possible."""
+    return cards if cards <= MAX_IN_ROW else max(COLUMNS, key=lambda columns: (cards % columns or columns) / columns)
 
 
 AT_A_GLANCE = Section(

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from accelbench.export.terminal import new_table
 from accelbench.output.console import PlainConsole
-from accelbench.output.format import UNKNOWN, bound, metric_texts, quality_in_short, share
+from accelbench.output.format import UNKNOWN, bound, digits, metric_texts, quality_in_short, seconds, share
 from accelbench.report.bottleneck_text import bottleneck_in_short, bottleneck_line, bottleneck_text, shares_text
 from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Group, Row, each_at_most, shell_command, trained_on
@@ -34,6 +34,8 @@ ROWS_IN_TERMINAL = 400
 """Maximum number of rows on the terminal, distributed over the benchmarks."""
 SAMPLES_DRAWN, CURVES_DRAWN = 40, 24
 """Maximum numbers of rows of a benchmark with plots of samples and of training curves, which limit the page's size."""
+FLAMES_DRAWN = 3
+"""Maximum number of profiled rows of a run with flame graphs in the page; more are only linked."""
 CURVES_OPEN = 2
 """Maximum number of training curves that are not collapsed."""
 ONE_ONLY = "the interval does not include the spread between processes (use --rounds 5)"
@@ -68,10 +70,32 @@ def _content(groups: Sequence[Group], run: Run) -> Mapping[str, Any]:
         "command": lambda record: shell_command(record, run.info.settings),
         "metrics_by_kind": metrics_by_kind,
         "shares_text": shares_text,
-        "metric_texts": metric_texts,
-        "trained_on": trained_on,
+        "details_of": lambda row: list(_all_details(row)),
         "bottleneck_text": bottleneck_text,
     }
+
+
+def _all_details(row: Row) -> Iterator[str]:
+    """Yield the data, the times, the metrics and the CPUs of a row as text."""
+    record, timing = row.record, row.record.timing
+    assert timing is not None
+    if record.data:
+        yield trained_on(record.data)
+    if timing.steady:
+        yield f"step: mean {seconds(timing.steady.mean)}, median {seconds(timing.summary.median)}"
+    elif record.figure != "time":
+        yield f"{seconds(timing.summary.median)} per execution"
+    if timing.batch:
+        yield f"{seconds(timing.batch)} back to back"
+    headlines = {quality.name for quality in record.qualities if quality.headline}
+    for name, words in metric_texts(record).items():
+        if not row.training or name in headlines:
+            yield f"{name.replace('_', ' ')} {words}"
+    if row.pinned_to:
+        yield f"on CPU {row.pinned_to}"
+    if row.training and row.intensity:
+        yield f"{digits(row.intensity)} FLOP/byte"
+    yield from filter(None, (row.few_clean, row.counts_differ))
 
 
 def metrics_by_kind(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -107,7 +131,8 @@ def _article(group: Group, slug: str, run: Run) -> Article:
 def _profiled(row: Row, slug: str, run: Run) -> ProfiledRow | None:
     from accelbench.report.profile import profiled
 
-    return profiled(row, slug, run.info.run_id)
+    few = sum(each.record.profile is not None for each in run.rows) <= FLAMES_DRAWN
+    return profiled(row, slug, run.info.run_id, run.store.path if run.store and few else None)
 
 
 def _curves(row: Row, name: str) -> Markup | None:
@@ -134,7 +159,8 @@ def _notes(group: Group) -> Iterable[str]:
             ("vendor's peak", [row.of_peak for row in group.rows]),
             ("measured ceiling", [row.of_ceiling for row in group.rows]),
         ):
-            if reasons := dict.fromkeys(share.reason for share in shares if share.reason is not None):
+            unknown = [share.reason for share in shares if share.reason is not None and share.shown is None]
+            if reasons := dict.fromkeys(unknown):
                 yield f"Share of the {name} unknown: {'; '.join(reasons)}."
 
 
@@ -179,7 +205,7 @@ def _columns(rows: Sequence[Row], width: int) -> list[str]:
         "result": True,
         "interval": width >= ENOUGH,
         "of peak": any(row.of_peak.value is not None for row in rows),
-        "of ceiling": any(row.of_ceiling.value is not None for row in rows),
+        "of ceiling": any(row.of_ceiling.shown is not None for row in rows),
         "flags": width >= ROOMY and any(_words(row) for row in rows),
     }
     return [column for column, is_shown in shown.items() if is_shown]
@@ -247,14 +273,14 @@ def _print_bounds(groups: Sequence[Group], console: Console, everything: bool) -
         ("ceiling", "highest measured rate", [row.of_ceiling for row in rows]),
     ):
         bounds = dict.fromkeys(f"{share.of} {bound(share)}" for share in shares if share.value is not None)
-        noisy = dict.fromkeys(share.of for share in shares if share.noisy)
-        reasons = dict.fromkeys(share.reason for share in shares if share.reason is not None and not share.noisy)
+        doubtful = dict.fromkeys(f"{share.of} {bound(share)}" for share in shares if share.doubtful is not None)
+        reasons = dict.fromkeys(share.reason for share in shares if share.reason is not None and share.shown is None)
         if not bounds and name == "peak" and not everything:
             continue
         if bounds:
             console.print(Text(f"{name}, {meaning}: {'; '.join(bounds)}", style="dim"))
-        if noisy:
-            console.print(Text(f"{name} {UNKNOWN}: noisy reference ({', '.join(noisy)})", style="dim"))
+        if doubtful:
+            console.print(Text(f"{name}, noisy (shares ≈ are doubtful): {'; '.join(doubtful)}", style="dim"))
         for reason in reasons:
             console.print(Text(f"{name} {UNKNOWN}: {reason}", style="dim"))
 

@@ -21,21 +21,23 @@ def _content(measured: Sequence[tuple[str, Ceiling]], joined: Joined) -> Mapping
         "taken_over": joined.runs[0].ceilings_from,
         "below_best": [(run, run.below_best) for run in joined.runs if run.below_best],
         "readings": [(place, ceiling, read(ceiling.value, UNITS[ceiling.metric])) for place, ceiling in measured],
-        "rooflines": list(_drawings(joined)),
+        "rooflines": [] if joined.single else list(draw_rooflines(joined)),
         "doubted": [(place, ceiling) for place, ceiling in measured if ceiling.doubt],
         "share_of_peak": share_of_peak,
         "knows_peak": any(share_of_peak(ceiling.record).value is not None for _, ceiling in measured),
     }
 
 
-def _drawings(joined: Joined) -> Iterator[tuple[str, bool, Markup]]:
+def draw_rooflines(joined: Joined) -> Iterator[tuple[str, bool, Markup]]:
     """Yield the caption, whether there are several rooflines, and the drawing.
 
     Each device of a single run has its own drawing; several runs share drawings of at most `TOGETHER` rooflines.
     """
+    rooflines = joined.rooflines
+    if not rooflines:
+        return
     from accelbench.report.roofline_plot import TOGETHER, roofline_plot
 
-    rooflines = joined.rooflines
     drawings = len(rooflines) if joined.single else math.ceil(len(rooflines) / TOGETHER)
     for number in range(drawings):
         begin, end = (len(rooflines) * place // drawings for place in (number, number + 1))

@@ -67,7 +67,8 @@ def test_a_clean_point_has_a_share_of_a_clean_ceiling_only() -> None:
     assert share_of_ceiling(point, ceilings([clean])).value == pytest.approx(0.25, rel=0.01)
     unknown = share_of_ceiling(point, ceilings([bound]))
     assert unknown.value is None
-    assert unknown.noisy
+    assert unknown.doubtful is not None
+    assert share_text(unknown).startswith("≈ ")
     at_least = share_of_ceiling(bound_of(4e-3), ceilings([clean]))
     assert at_least.at_least
     assert share_text(at_least).startswith("≥ 2")

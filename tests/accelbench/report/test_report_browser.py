@@ -142,14 +142,25 @@ def test_the_page_never_scrolls_sideways(browser: webdriver.Chrome, page: Path, 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_every_drawing_is_visible(browser: webdriver.Chrome, page: Path, width: int, scheme: str) -> None:
     show(browser, page, width, scheme)
-    sizes = ask(
-        browser,
-        "[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect()).map(r => [r.width, r.height])",
-    )
-    assert len(sizes) >= 13
-    assert all(w >= 300 and h >= 50 for w, h in sizes)
+    for drawings, count, height in (("svg.plot", 8, 50), (".strip svg", 13, 20)):
+        boxes = f"[...document.querySelectorAll('{drawings}')].map(s => s.getBoundingClientRect())"
+        sizes = ask(browser, f"{boxes}.map(r => [r.width, r.height])")
+        assert len(sizes) >= count
+        assert all(w >= 300 and h >= height for w, h in sizes)
     marks = "s.querySelectorAll('path[style*=\"var(--series\"], use').length"
     assert all(count > 0 for count in ask(browser, f"[...document.querySelectorAll('svg')].map(s => {marks})"))
+
+
+def test_strips_of_samples_fill_a_narrow_screen_and_cards_fill_their_rows(
+    browser: webdriver.Chrome, page: Path
+) -> None:
+    edges = """[...document.querySelectorAll('{}')].map(e => e.getBoundingClientRect())
+        .map(r => [Math.round(r.left), Math.round(r.right)])"""
+    for width in (1280, 400):
+        show(browser, page, width)
+        cards, (row,) = (ask(browser, edges.format(name)) for name in (".card", ".cards"))
+        assert [cards[0][0], cards[-1][1]] == row
+    assert all(edge == row for edge in ask(browser, edges.format(".strip svg")))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -230,6 +241,9 @@ def test_print_does_not_break_headings_and_numbers(browser: webdriver.Chrome, pa
     show(browser, page, width=688, media="print")  # A4 without margins
     assert ask(browser, "document.documentElement.scrollWidth") <= 688
     assert ask(browser, BROKEN) == []
+    widths = "[...document.querySelectorAll('#telemetry tbody th')].map(e => e.getBoundingClientRect().width)"
+    assert min(ask(browser, widths)) >= 80
+    assert ask(browser, "[...document.querySelectorAll('.on-screen')].filter(e => e.checkVisibility()).length") == 0
 
 
 def test_labels_of_cells_do_not_overlap_on_a_narrow_screen(browser: webdriver.Chrome, page: Path) -> None:

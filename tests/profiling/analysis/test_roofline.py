@@ -98,10 +98,11 @@ def test_several_processes_on_cpus_have_no_bound() -> None:
 FLAGS = ["other processes used 0.9 of 2 CPUs"]
 
 
-def test_there_is_no_share_of_a_noisy_ceiling() -> None:
+def test_the_share_of_a_noisy_ceiling_is_doubtful() -> None:
     measured = ceilings([arithmetic(2e9, ceiling=True, noise=FLAGS)])
     share = share_of_ceiling(arithmetic(1e9), measured)
-    assert (share.value, share.noisy) == (None, True)
+    assert share.value is None
+    assert share.shown == share.doubtful == pytest.approx(0.5)
     assert str(share.reason).endswith(f"float32 arithmetic {NOISY}")
 
 
@@ -113,7 +114,7 @@ def test_a_ceiling_without_noise_is_preferred_to_a_noisy_one_that_is_hardly_fast
 def test_the_doubt_of_a_noisy_ceiling_far_above_another_is_its_noise() -> None:
     best = arithmetic(2.5e9, ceiling=True, noise=FLAGS)
     share = share_of_ceiling(best, ceilings([best, arithmetic(2e9, ceiling=True)]))
-    assert (share.value, share.noisy) == (None, True)
+    assert (share.value, share.doubtful) == (None, 1.0)
     assert str(share.reason).endswith(f"float32 arithmetic {NOISY}")
 
 
