@@ -211,6 +211,8 @@ def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
     short = row.training and not everything
     if short:
         yield in_short(row), "cyan"
+        if record.profile and (apart := record.profile.bottleneck.apart_text):
+            yield f"doubtful: {apart}", "yellow"
     elif record.data:
         yield trained_on(record.data), "dim"
     if not short and (row.training or record.figure == "time" or record.layout.devices > 1):
