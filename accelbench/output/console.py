@@ -1,6 +1,6 @@
 """Console for untrusted text: no markup, no control characters. All output to the terminal goes through it.
 
-`HangingText` is a wrapped text whose further lines are indented.
+`HangingText` is a wrapped text with indented lines.
 
 Names and reasons may come from foreign runs, ranks and files. Control characters are removed from everything rendered,
 cells of tables included; only the console's own colours are kept.

@@ -12,9 +12,8 @@ from accelbench.execution.store import RunInfo
 from accelbench.output.format import counted, read
 from accelbench.profiling.analysis.course import condition_of
 from accelbench.profiling.analysis.roofline import power_limited_clock
-from accelbench.profiling.machine.vendor_peaks import find_core
 from accelbench.profiling.records.record import Record
-from accelbench.references.reference import Reference, own, published
+from accelbench.references.reference import Reference, core_title, own, published
 
 TOLERANCE = 0.1
 """Relative difference within which a result counts as equal to a reference: clocks, drivers and shapes explain it."""
@@ -134,12 +133,12 @@ def compare_with_references(
     """Return a comparison for each measured record with a rate and at least one reference.
 
     References are published ones, and results that other runs have contributed to the file in `folder`. `with_family`
-    adds references of the same core for a CPU whose name is hidden, if there is no other one.
+    adds references of the same core for a CPU with a hidden name, if there is no other one.
     """
     environment = info.environment
     known = _references(info, folder)
     here = [reference for reference in known if reference.is_on(environment)]
-    core = find_core(environment.cpu) if with_family else None
+    core = core_title(environment.cpu) if with_family else None
     found = []
     for record in records:
         if record.status != "measured" or record.figure == "time" or not record.rate_interval():
@@ -148,7 +147,7 @@ def compare_with_references(
         if same := _of(record, here):
             found.append(ReferenceComparison(record, same))
         elif core and (alike := _of(record, [each for each in known if each.is_of_family(environment, single)])):
-            found.append(ReferenceComparison(record, alike, core.title))
+            found.append(ReferenceComparison(record, alike, core))
     return tuple(each for each in found if each.is_decided)
 
 

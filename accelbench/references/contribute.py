@@ -13,7 +13,16 @@ from accelbench.output.format import counted
 from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.analysis.roofline import observed_clock
 from accelbench.profiling.records.record import Record
-from accelbench.references.reference import OWN, OWN_SOURCE, Reference, ReferenceDevice, device_name, own
+from accelbench.references.reference import (
+    OWN,
+    OWN_SOURCE,
+    Reference,
+    ReferenceDevice,
+    core_title,
+    device_name,
+    has_hidden_name,
+    own,
+)
 
 HEAD = "# Results of this machine, written by 'accelbench contribute RUN'; later runs are compared with them.\n"
 
@@ -30,6 +39,7 @@ def references_of(info: RunInfo, records: Iterable[Record]) -> Iterator[Referenc
                 kind=kind,
                 vendor=environment.gpus[0].vendor if device == "gpu" else None,
                 cpus=environment.cpu.usable if device == "cpu" else None,
+                core=core_title(environment.cpu) if device == "cpu" and has_hidden_name(environment.cpu) else None,
                 benchmark=record.point.benchmark,
                 backend=record.point.backend,
                 axes={axis: (value,) for axis, value in record.point.values.items()},

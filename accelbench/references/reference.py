@@ -48,7 +48,7 @@ class Reference(Stored):
     sockets: int | None = Field(default=None, gt=0)
     """Number of sockets, for a CPU; all CPUs of the machine must be usable."""
     core: str | None = None
-    """Core of the CPU, as titled in `peaks.toml`; for CPUs without a published name, see `is_of_family`."""
+    """Core of the CPU, as titled in `peaks.toml`, for a CPU with a hidden name; see `is_of_family`."""
     benchmark: str
     backend: str | None = None
     """Framework of a training workload; none for any."""
@@ -84,7 +84,9 @@ class Reference(Stored):
     def is_on(self, environment: Environment) -> bool:
         """Return whether the machine has the reference's device."""
         name, cpu = device_name(environment, self.kind), environment.cpu
-        if name is None or not re.fullmatch(self.device, name) or (self.core and has_hidden_name(cpu)):
+        if name is None or not re.fullmatch(self.device, name):
+            return False
+        if self.core and has_hidden_name(cpu) and not (self.is_own and self.core == core_title(cpu)):
             return False
         whole = self.sockets is None or (cpu.sockets == self.sockets and cpu.usable == cpu.logical)
         if self.kind == "gpu":
@@ -99,13 +101,18 @@ class Reference(Stored):
         cpu = environment.cpu
         if self.kind != "cpu" or self.core is None or not has_hidden_name(cpu):
             return False
-        core = find_core(cpu)
-        return core is not None and core.title == self.core and (single_core or self.cpus == cpu.usable)
+        return self.core == core_title(cpu) and (single_core or self.cpus == cpu.usable)
 
 
 def has_hidden_name(cpu: Cpu) -> bool:
     """Return whether the CPU's name has no model number, as in virtual machines: `AMD EPYC`, `Intel Xeon Processor`."""
     return cpu.model is not None and not _MODEL_NUMBER.search(_CLOCK.sub("", cpu.model))
+
+
+def core_title(cpu: Cpu) -> str | None:
+    """Return the core of the CPU, as titled in `peaks.toml`; None if it is unknown."""
+    core = find_core(cpu)
+    return core.title if core else None
 
 
 def device_name(environment: Environment, kind: ReferenceDevice) -> str | None:

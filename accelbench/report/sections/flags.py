@@ -25,10 +25,7 @@ FEW = 3
 
 
 def _print(found: Sequence[FlagCause], console: PlainConsole) -> None:
-    """Print the causes of each flag; those of noise are in the summary (`accelbench.report.answer`), too.
-
-    Causes of noise are only printed with all details.
-    """
+    """Print the causes of each flag; causes of noise, which are in the summary, only with all details."""
     printed = [cause for cause in found if console.verbose or cause.word != NOISY]
     for word, of_word in groupby(printed, key=lambda cause: cause.word):
         shown = list(of_word)

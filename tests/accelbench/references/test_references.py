@@ -217,6 +217,36 @@ def test_a_noisy_run_contributes_nothing(capsys: Captured, tmp_path: Path) -> No
     assert not (tmp_path / "runs" / OWN).exists()
 
 
+@pytest.mark.parametrize(
+    ("found", "changes", "reason"),
+    [
+        (record("launch"), {}, "no verified rate"),
+        (product(7e14).model_copy(update={"noise": ["the machine swapped"]}), {}, "all of its 1 rate"),
+        (product(7e14), {"gpus": []}, "the name of the device"),
+    ],
+    ids=["times only", "noisy", "no name"],
+)
+def test_the_reason_why_nothing_is_contributed_is_one_sentence(
+    capsys: Captured, tmp_path: Path, found: Any, changes: dict[str, Any], reason: str
+) -> None:
+    store = make_run(tmp_path / "runs" / "A", [found], environment=environment(**changes))
+    assert main(["contribute", str(store.path)]) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1
+
+
+def test_own_references_of_a_hidden_cpu_are_of_the_same_core(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    first = make_run(folder / "first", [peak_arith("all")], run_id="first", environment=zen4())
+    assert main(["contribute", str(first.path)]) == 0
+    for name, changes, verdict in (("zen4", {}, ["within"]), ("zen3", {"model_number": 1, "isa": ["fma"]}, [])):
+        later = make_run(folder / name, [peak_arith("all")], run_id=name, environment=zen4(**changes))
+        found = [each for each in Run.of(later).reference_comparisons if each.references[0].is_own]
+        assert [each.verdict for each in found] == verdict
+        assert all(each.family is None for each in found)
+
+
 words = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=10)
 
 
