@@ -16,6 +16,8 @@ BOUND = "bound"
 """Flag of a bound."""
 NOISY_MARK = "~"
 """Prefix of a noisy result."""
+LONGEST_S = 1e9
+"""Longest plausible measurement in seconds: 30 years."""
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?")
 
 
@@ -75,9 +77,14 @@ def _cause(word: str, alike: Sequence[tuple[Row, int | None, str]]) -> FlagCause
 
 def _times(record: Record, number: int | None) -> list[tuple[datetime, datetime]]:
     """Return start and end of a repetition of the record, or of all of them; each takes the same part of its time."""
-    length = timedelta(seconds=record.elapsed_s / max(1, len(record.rounds)))
+    elapsed_s = record.elapsed_s / max(1, len(record.rounds))
     starts = [part.started for part in record.rounds if number in (None, part.number)] or [record.started]
-    return [(started, started + length) for started in starts]
+    return [(started, end_of(started, elapsed_s)) for started in starts]
+
+
+def end_of(started: datetime, elapsed_s: float) -> datetime:
+    """Return the end of a measurement; implausibly long times, as in a foreign run, are cut."""
+    return started + timedelta(seconds=min(elapsed_s, LONGEST_S))
 
 
 def _with_ranges(sentences: Sequence[str]) -> str:

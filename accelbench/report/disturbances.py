@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.telemetry import POWER_LIMIT
+from accelbench.report.causes import end_of
 from accelbench.report.stored_run import Run
 
 MOST_SPANS = 600
 """Maximum number of measurements of a drawn run, which limits the size of the page."""
 BINS = 160
 """Number of time intervals over which the load is averaged."""
+MOST_LOAD = 1e6
+"""Largest plausible load; larger ones, as in a foreign run, are cut."""
 LEAST_LOAD = 0.01
 """Smallest maximum of a lane that is drawn: 1 % of a CPU, or of the time."""
 
@@ -70,9 +73,8 @@ def timeline(run: Run) -> RunTimeline | None:
     lines = [line for line in stored if line.timing and line.elapsed_s]
     if not lines or len(lines) > MOST_SPANS:
         return None
-    started = min(line.started for line in lines)
-    ends = [line.started + timedelta(seconds=line.elapsed_s) for line in lines]
-    duration_s = (max(ends) - started).total_seconds()
+    started = min(line.started for line in lines).astimezone(UTC)
+    duration_s = (max(end_of(line.started, line.elapsed_s) for line in lines) - started).total_seconds()
     windows = [_window(line, started) for line in lines]
     lanes = [LoadLane(title, _means(lines, windows, duration_s, load)) for title, load in LANES]
     return RunTimeline(
@@ -85,16 +87,15 @@ def timeline(run: Run) -> RunTimeline | None:
 
 def _span(line: Record, started: datetime) -> MeasuredSpan:
     begin_s = (line.started - started).total_seconds()
+    end_s = (end_of(line.started, line.elapsed_s) - started).total_seconds()
     title = f"{line.point.benchmark} {line.point.details}".strip()
-    return MeasuredSpan(
-        f"{title}, repetition {line.round}", begin_s, begin_s + line.elapsed_s, tuple(disturbances(line))
-    )
+    return MeasuredSpan(f"{title}, repetition {line.round}", begin_s, end_s, tuple(disturbances(line)))
 
 
 def _window(line: Record, started: datetime) -> Window:
     """Return the time of the sampling: the last phase except for profiling, and the verification of training runs."""
     after_s = line.phases.profile_s + (line.phases.verify_s if line.timing and line.timing.steady else 0.0)
-    end_s = (line.started - started).total_seconds() + line.elapsed_s - after_s
+    end_s = (end_of(line.started, line.elapsed_s) - started).total_seconds() - after_s
     return end_s - line.phases.measure_s, end_s
 
 
@@ -177,7 +178,7 @@ def _means(lines: Sequence[Record], windows: Sequence[Window], duration_s: float
     for line, window in zip(lines, windows, strict=True):
         for begin, end, mean in load(line, window):
             overlap = np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin), 0.0, None)
-            total += mean * overlap
+            total += min(mean, MOST_LOAD) * overlap
             observed += overlap
     means: NDArray[np.float64] = np.divide(total, observed, out=np.full(BINS, np.nan), where=observed > 0)
     return means

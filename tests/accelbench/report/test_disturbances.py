@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -116,6 +117,23 @@ def test_the_drawing_has_title_description_and_tooltips_and_fits_any_width(tmp_p
         assert x + (width if (rect.get("width") or "").endswith("%") else 0) <= 100.01
     labels = [element for element in root.iter(f"{SVG}text") if element.get("x") != "0.00%"]
     assert 2 <= len(labels) <= 6
+
+
+def test_implausible_times_and_loads_of_a_foreign_run_are_cut(tmp_path: Path) -> None:
+    late = datetime(2999, 12, 31, tzinfo=UTC)
+    lines = [
+        repetition(1, "queens", {"cpu.other_s": 1e300, "cpu.steal_s": 1e12}, noise=["noise"]),
+        repetition(2, "queens", {"cpu.other_s": 1.0}, noise=["noise"]),
+    ]
+    store = make_run(tmp_path / "run", lines, plan=[lines[0].point], settings=Settings(rounds=2))
+    text = store.records_path.read_text(encoding="utf-8")
+    text = text.replace('"elapsed_s":6.0', '"elapsed_s":1e12').replace("2026-03-14T09:27:00Z", late.isoformat())
+    store.records_path.write_text(text, encoding="utf-8")
+    assert late.isoformat() in text
+    drawing = draw_timeline(drawn(store), "name")
+    assert "nan" not in drawing
+    assert "inf" not in drawing
+    assert 'class="timeline"' in render_page(Run.of(store))
 
 
 @pytest.mark.parametrize("hours", [0.001, 0.3, 7, 100, 2000])
