@@ -148,7 +148,7 @@ def compare_with_references(
             found.append(ReferenceComparison(record, same))
         elif core and (alike := _of(record, [each for each in known if each.is_of_family(environment, single)])):
             found.append(ReferenceComparison(record, alike, core))
-    return tuple(each for each in found if each.is_decided)
+    return tuple(found)
 
 
 def _of(record: Record, references: Iterable[Reference]) -> tuple[Reference, ...]:
