@@ -10,10 +10,9 @@ from typing import Literal
 from accelbench.errors import UserError, report_damage
 from accelbench.execution.store import RunInfo
 from accelbench.output.format import counted, read
-from accelbench.profiling.analysis.course import condition_of
 from accelbench.profiling.analysis.roofline import power_limited_clock
 from accelbench.profiling.records.record import Record
-from accelbench.references.reference import Reference, core_title, own, published
+from accelbench.references.reference import Reference, core_title, has_hidden_name, own, published
 
 TOLERANCE = 0.1
 """Relative difference within which a result counts as equal to a reference: clocks, drivers and shapes explain it."""
@@ -104,7 +103,7 @@ class ReferenceComparison:
             return ""
         limited = power_limited_clock(self.record)
         clock = f"at the power limit the SM clock was {limited}" if limited else ""
-        noisy = "the result is noisy" if condition_of(self.record) == "noisy" else ""
+        noisy = "the result is noisy" if self.record.noise else ""
         return "; ".join(filter(None, (clock, noisy)))
 
     @property
@@ -138,7 +137,8 @@ def compare_with_references(
     environment = info.environment
     known = _references(info, folder)
     here = [reference for reference in known if reference.is_on(environment)]
-    core = core_title(environment.cpu) if with_family else None
+    core = core_title(environment.cpu) if with_family and has_hidden_name(environment.cpu) else None
+    of_core = [reference for reference in known if core and reference.core == core]
     found = []
     for record in records:
         if record.status != "measured" or record.figure == "time" or not record.rate_interval():
@@ -146,7 +146,7 @@ def compare_with_references(
         single = record.bound.cores == "one"
         if same := _of(record, here):
             found.append(ReferenceComparison(record, same))
-        elif core and (alike := _of(record, [each for each in known if each.is_of_family(environment, single)])):
+        elif alike := _of(record, [each for each in of_core if each.is_of_family(environment, single)]):
             found.append(ReferenceComparison(record, alike, core))
     return tuple(found)
 

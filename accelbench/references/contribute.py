@@ -33,7 +33,7 @@ def references_of(info: RunInfo, records: Iterable[Record]) -> Iterator[Referenc
     for record in records:
         found, device = record.rate_interval(), record.point.device
         kind, name = _device(info, record)
-        if kind and name and found and _is_rate(record) and not any(disturbances(record, course_of(record))):
+        if kind and name and found and is_reference(info, record) and not disturbances(record, course_of(record)):
             yield Reference(
                 device=re.escape(name),
                 kind=kind,
@@ -56,6 +56,11 @@ def _device(info: RunInfo, record: Record) -> tuple[ReferenceDevice | None, str 
     device = record.point.device
     kind: ReferenceDevice | None = "cpu" if device == "cpu" else "gpu" if device == "gpu" else None
     return kind, kind and device_name(info.environment, kind)
+
+
+def is_reference(info: RunInfo, record: Record) -> bool:
+    """Return whether the record can be a reference if it is not noisy: a rate on a device with a known name."""
+    return _is_rate(record) and _device(info, record)[1] is not None
 
 
 def _is_rate(record: Record) -> bool:

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.telemetry import POWER_LIMIT
 from accelbench.report.causes import end_of
@@ -65,13 +64,13 @@ class RunTimeline:
 
 
 def timeline(run: Run) -> RunTimeline | None:
-    """Return the time axis of a run with disturbed results; None without any, and for a very large run."""
+    """Return the time axis of a run with recorded disturbances; None without any, and for a very large run."""
     planned = sum(map(run.info.settings.rounds_of, run.info.plan))
     if not run.counts.disturbed or run.left_out.points or planned > MOST_SPANS:
         return None
     stored = run.store.contents().lines if run.store else run.records
     lines = [line for line in stored if line.timing and line.elapsed_s]
-    if not lines or len(lines) > MOST_SPANS:
+    if not any(map(_recorded, lines)) or len(lines) > MOST_SPANS:
         return None
     started = min(line.started for line in lines).astimezone(UTC)
     duration_s = (max(end_of(line.started, line.elapsed_s) for line in lines) - started).total_seconds()
@@ -89,7 +88,13 @@ def _span(line: Record, started: datetime) -> MeasuredSpan:
     begin_s = (line.started - started).total_seconds()
     end_s = (end_of(line.started, line.elapsed_s) - started).total_seconds()
     title = f"{line.point.benchmark} {line.point.details}".strip()
-    return MeasuredSpan(f"{title}, repetition {line.round}", begin_s, end_s, tuple(disturbances(line)))
+    return MeasuredSpan(f"{title}, repetition {line.round}", begin_s, end_s, tuple(_recorded(line)))
+
+
+def _recorded(line: Record) -> list[str]:
+    """Return the disturbances that were recorded, as text; a drift and two speeds are only found in the samples."""
+    bound = line.timing.upper_bound if line.timing else None
+    return [*line.noise, *filter(None, [bound])]
 
 
 def _window(line: Record, started: datetime) -> Window:

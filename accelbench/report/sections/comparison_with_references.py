@@ -10,7 +10,7 @@ from rich.text import Text
 
 from accelbench.output.format import counted, read_result
 from accelbench.references.comparison import ReferenceComparison
-from accelbench.references.contribute import references_of
+from accelbench.references.contribute import is_reference
 from accelbench.report.section import InPage, Run, Section
 
 SHOWN = 8
@@ -39,7 +39,8 @@ def _line(comparison: ReferenceComparison) -> Text:
 
 def _advice(run: Run) -> str | None:
     """Return the command that stores this run's results as references, if none is known and there are results."""
-    if run.reference_comparisons or not any(references_of(run.info, run.records)):
+    quiet = [row.record for row in run.rows if not row.disturbed]
+    if run.reference_comparisons or not any(is_reference(run.info, record) for record in quiet):
         return None
     return f"No reference for {run.machine}: 'accelbench contribute {run.info.run_id}' stores these results as one."
 

@@ -148,7 +148,7 @@ def test_every_drawing_is_visible(browser: webdriver.Chrome, page: Path, width: 
     )
     assert len(sizes) >= 13
     assert all(w >= 300 and h >= 50 for w, h in sizes)
-    marks = "s.querySelectorAll('path[style*=\"var(--series\"], use').length"
+    marks = "s.querySelectorAll('[style*=\"var(--series\"], use').length"
     assert all(count > 0 for count in ask(browser, f"[...document.querySelectorAll('svg')].map(s => {marks})"))
 
 
