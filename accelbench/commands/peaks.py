@@ -23,6 +23,7 @@ def command(card: str) -> None:
     """
     from rich.text import Text
 
+    from accelbench.output.console import HangingText
     from accelbench.profiling.machine import vendor_peaks as peaks
     from accelbench.profiling.machine.environment.collect import collect
 
@@ -43,9 +44,10 @@ def command(card: str) -> None:
                 shown += [each, *filter(None, [each.board])]
         shown += [core for core in cores if (core == own_core) is mine]
         for entry in shown:
-            output.print(Text.assemble((entry.title, "bold"), "\n", (entry.source, "dim")), soft_wrap=True)
+            output.print(HangingText(Text(entry.title, style="bold")))
+            output.print(HangingText(Text(entry.source, style="dim"), 2, 4))
             for line in _core(entry) if isinstance(entry, peaks.CorePeaks) else _card(entry):
-                output.print(line)
+                output.print(HangingText(Text(line), 0, 4))
             output.print()
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import itemgetter
 from statistics import fmean
+from typing import Literal
 
 from accelbench.execution.store import RunInfo, Settings
 from accelbench.output.format import FormattedResult, counted, digits, percent, read_result, seconds
@@ -52,11 +53,29 @@ MOSTLY_CLEAN = 0.9
 _ONE_OF_MANY = re.compile(r"\.\d+$")
 
 
+FlagWord = Literal[
+    "noisy",
+    "bound",
+    "drifts",
+    "two speeds",
+    "limited by settings",
+    "slow link",
+    "power limit",
+    "throttled",
+    "unsteady",
+    "few samples",
+    "bursts",
+    "epoch turns",
+    "over 100 %",
+]
+"""Flags of results; `docs/guide.md` explains each."""
+
+
 @dataclass(frozen=True)
 class Flag:
     """Flag of a result: a word for the table, and its meaning."""
 
-    word: str
+    word: FlagWord
     meaning: str
 
 
@@ -264,9 +283,10 @@ def _flags(record: Record, course: TimeCourse, of_peak: Share, of_ceiling: Share
             of += f", {summary.effective:.1f} effectively independent"
         middle = "mean" if timing.steady else "median"
         yield Flag("few samples", f"{of}: the interval of the {middle} has {confidence:.0%} coverage instead of 95%")
-    for word, meaning in (("bursts", bursts(timing)), ("epoch turns", epoch_boundaries(timing))):
-        if meaning:
-            yield Flag(word, meaning)
+    if meaning := bursts(timing):
+        yield Flag("bursts", meaning)
+    if meaning := epoch_boundaries(timing):
+        yield Flag("epoch turns", meaning)
     if of_peak.value is not None and of_peak.value > BEYOND:
         yield Flag("over 100 %", f"faster than the vendor's peak of {of_peak.of}, which is for other hardware units")
     if of_ceiling.shown is None and of_ceiling.bound is not None:

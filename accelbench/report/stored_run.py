@@ -200,8 +200,10 @@ class Run:
 
     @cached_property
     def reference_comparisons(self) -> Sequence[ReferenceComparison]:
-        """Return the comparisons with published and own references for this device."""
-        return compare_with_references(self.info, self.records, self.store.path.parent if self.store else None)
+        """Return the decided comparisons with references for this device, or for its family of CPUs."""
+        folder = self.store.path.parent if self.store else None
+        compared = compare_with_references(self.info, self.records, folder, with_family=True)
+        return tuple(comparison for comparison in compared if comparison.is_decided)
 
     def of_status(self, status: str) -> list[Record]:
         """Return the records of this status: measured, failed or skipped."""

@@ -74,7 +74,12 @@ PHASES = Section(find=lambda run: run.groups, page=InPage("phases.html", "phases
 METHOD = Section(find=lambda run: run, page=InPage("how_to_read.html", "method", "Method", _command_line))
 
 FIRST = (the_answer.section, the_runs.section, what_differs.section, the_answer.left_out)
-OVERVIEW = (AT_A_GLANCE, comparison_with_references.section, measured_ceilings.section)
+OVERVIEW = (
+    AT_A_GLANCE,
+    comparison_with_references.section,
+    comparison_with_references.advice,
+    measured_ceilings.section,
+)
 OF_STUDY = (STUDIES, strategies_compared.section, scaling_of_trainings.section)
 POINTS = (
     benchmarks.section,
@@ -102,6 +107,7 @@ TERMINAL = (
     the_answer.left_out,
     the_answer.section,
     comparison_with_references.section,
+    comparison_with_references.advice,
     the_answer.counts,
     needed_cores.section,
     strategies_compared.section,

@@ -13,8 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.export.terminal import new_table
-from accelbench.output.console import PlainConsole
+from accelbench.export.terminal import WIDTH, new_table
+from accelbench.output.console import HangingText, PlainConsole
 from accelbench.output.format import UNKNOWN, bound, digits, metric_texts, quality_in_short, seconds, share
 from accelbench.report.bottleneck_text import bottleneck_in_short, bottleneck_line, bottleneck_text, shares_text
 from accelbench.report.causes import NOISY, NOISY_MARK
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from accelbench.profiling.records.record import Record
     from accelbench.report.profile import ProfiledRow
 
-WIDTH = 140
-"""Maximum width of the table in characters."""
 ROWS_IN_TERMINAL = 400
 """Maximum number of rows on the terminal, distributed over the benchmarks."""
 SAMPLES_DRAWN, CURVES_DRAWN = 40, 24
@@ -39,8 +37,8 @@ FLAMES_DRAWN = 3
 CURVES_OPEN = 2
 """Maximum number of training curves that are not collapsed."""
 ONE_ONLY = "the interval does not include the spread between processes (use --rounds 5)"
-ROOMY, ENOUGH = 92, 72
-"""Minimum terminal widths for a column of flags (otherwise below the point's name), and for a column of intervals."""
+ROOMY = 92
+"""Minimum terminal width for a column of flags; otherwise they are below the point's name."""
 
 
 @dataclass(frozen=True)
@@ -187,9 +185,9 @@ def _table(groups: Sequence[Group], width: int, everything: bool) -> Table:
         heading = Text.assemble((f"{group.benchmark} {group.device}", "bold"), f" {group.common}")
         single = len(group.rows) == 1
         if not single:
-            table.add_row(heading)
+            table.add_row(HangingText(heading, rest=4))
         for row in group.rows[:most]:
-            name = heading if single else Text(f"  {group.short(row)}")
+            name = HangingText(heading, rest=4) if single else HangingText(Text(group.short(row)), 2, 4)
             lines = _below(row, "flags" not in columns, everything)
             below = [Padding(Text(text, style), (0, 0, 0, 2 if single else 4)) for text, style in lines]
             table.add_row(Stacked(name, *below), *(_cell(row, column) for column in columns))
@@ -203,7 +201,7 @@ def _columns(rows: Sequence[Row], width: int) -> list[str]:
     """Return the columns of the table for a terminal of that width; columns without any known value are omitted."""
     shown = {
         "result": True,
-        "interval": width >= ENOUGH,
+        "interval": any(row.reading.interval for row in rows),
         "of peak": any(row.of_peak.value is not None for row in rows),
         "of ceiling": any(row.of_ceiling.shown is not None for row in rows),
         "flags": width >= ROOMY and any(_words(row) for row in rows),
@@ -239,6 +237,8 @@ def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
     short = row.training and not everything
     if short:
         yield in_short(row), "cyan"
+        if record.profile and (apart := record.profile.bottleneck.apart_text):
+            yield f"doubtful: {apart}", "yellow"
     elif record.data:
         yield trained_on(record.data), "dim"
     if not short and (row.training or record.figure == "time" or record.layout.devices > 1):

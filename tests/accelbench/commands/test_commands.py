@@ -93,6 +93,17 @@ def test_peaks_are_printed_with_their_source(in_process: Run) -> None:
     assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
 
 
+@pytest.mark.parametrize("width", [40, 100])
+def test_the_sources_of_peaks_are_wrapped_with_an_indentation(
+    in_process: Run, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = in_process("peaks", "A100 SXM 80 GB").stdout.splitlines()
+    assert max(map(len, lines)) <= width
+    assert [line for line in lines if line and not line.startswith("  ")] == ["A100 SXM 80 GB"]
+    assert "nvidia-a100-datasheet" in "".join(line.strip() for line in lines)
+
+
 def test_a_missing_folder_of_benchmarks_is_one_line(accelbench: Run) -> None:
     process = accelbench("list", ACCELBENCH_PATH="/nowhere")
     assert process.returncode == 2

@@ -57,6 +57,14 @@ def printed(path: Path, *records: Record, width: int = 100) -> str:
     return " ".join(out.getvalue().split())
 
 
+def test_a_profile_of_other_steps_is_doubtful_in_the_short_line(tmp_path: Path) -> None:
+    for number, apart in enumerate((None, "a traced step takes 2.1 times a measured one")):
+        found = judge({"device": 0.7, "contention": 0.3}, source="trace", apart_text=apart)
+        store, out = make_run(tmp_path / str(number), [trained(profile(bottleneck=found))]), io.StringIO()
+        print_run(Run.of(store), PlainConsole(file=out, width=140))
+        assert (f"doubtful: {apart}" in out.getvalue()) is (apart is not None)
+
+
 def test_the_table_has_the_bottleneck_of_each_training_workload_and_the_advice_once(tmp_path: Path) -> None:
     text = printed(tmp_path, trained(profile()), trained(profile(), params={"precision": "float64", "batch": 1}))
     assert text.count("input-bound: input 50 %, device 30 %, dispatch 13 %") == 2

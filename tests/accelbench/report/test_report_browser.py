@@ -147,7 +147,7 @@ def test_every_drawing_is_visible(browser: webdriver.Chrome, page: Path, width: 
         sizes = ask(browser, f"{boxes}.map(r => [r.width, r.height])")
         assert len(sizes) >= count
         assert all(w >= 300 and h >= height for w, h in sizes)
-    marks = "s.querySelectorAll('path[style*=\"var(--series\"], use').length"
+    marks = "s.querySelectorAll('[style*=\"var(--series\"], use').length"
     assert all(count > 0 for count in ask(browser, f"[...document.querySelectorAll('svg')].map(s => {marks})"))
 
 

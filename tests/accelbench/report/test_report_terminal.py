@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 
 from accelbench.execution.store import RunStore, Settings
+from accelbench.export.terminal import WIDTH
 from accelbench.profiling.records.quality import Data, Metric
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.statistics import summarize
 from accelbench.report.page import render_page
 from accelbench.report.rows import make_groups, make_rows
 from accelbench.report.section import Run
-from accelbench.report.sections.benchmarks import WIDTH
 from accelbench.report.table import write_tables
 from tests.fixtures.report_pages import Tags, printed
 from tests.fixtures.report_records import record, stepped, timing, training
@@ -39,11 +39,30 @@ def test_the_table_fits_100_columns_and_has_every_point(rich_run: RunStore) -> N
     assert "2 of them noisy, 2 failed, 2 skipped" in out
 
 
-@pytest.mark.parametrize("width", [80, 60])
+@pytest.mark.parametrize("width", [120, 80, 60, 40])
 def test_the_table_is_readable_on_a_narrow_terminal(rich_run: RunStore, width: int) -> None:
-    out = printed(rich_run, width)
+    lines = printed(rich_run, width).splitlines()
+    assert max(len(line.rstrip()) for line in lines[2:] if line.startswith(" ")) <= width
+    out = " ".join(" ".join(lines).split())
     assert "peak-arith cpu" in out
-    assert re.search(r"op=triad .* ~185 GB/s", out)
+    assert re.search(r"op=triad (result )?~185 GB/s( · interval)? ±2.4 %( · of ceiling| –) 90 %", out)
+    assert "dtype=float32 n=8192" in out
+
+
+def test_the_table_uses_the_width_of_the_terminal(rich_run: RunStore) -> None:
+    narrow, wide = (printed(rich_run, width).splitlines() for width in (80, 120))
+    assert len(wide) < len(narrow)
+    assert max(len(line) for line in wide if line.startswith("──")) > 100
+
+
+def test_wrapped_values_of_axes_are_indented(tmp_path: Path) -> None:
+    params = [{"implementation": "v" * 20, "algorithm": "w" * 20, "n": n} for n in (1, 2)]
+    for width in (80, 60, 40):
+        out = printed(make_run(tmp_path / str(width), [record("queens", params=each) for each in params]), width)
+        heading = next(line for line in out.splitlines() if line.startswith("queens"))
+        wrapped = [line for line in out.splitlines() if "w" * 20 in line and line != heading]
+        assert all(line.startswith("    ") for line in wrapped)
+        assert wrapped or width == 80
 
 
 def test_a_column_without_known_values_is_replaced_by_the_reason(tmp_path: Path) -> None:

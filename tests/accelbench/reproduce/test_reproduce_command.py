@@ -17,7 +17,7 @@ from accelbench.profiling.records.record import Record
 from accelbench.report.joined import read_runs
 from accelbench.reproduce.claims_page import render
 from accelbench.reproduce.judging import StudyVerdicts, judge
-from accelbench.reproduce.paper import load_paper
+from accelbench.reproduce.paper import load_paper, paper_names
 from accelbench.reproduce.terminal_claims import print_judgement
 from accelbench.results.forecast import forecast, of_machine, past_seconds
 from accelbench.workloads.data import CACHE_VARIABLE
@@ -116,9 +116,17 @@ def test_a_corrupt_run_is_reported_with_status_1(
     assert main(["reproduce", "kimm2021", "one", "two"]) == 1, "the other run is judged"
 
 
-def test_the_studies_are_listed_with_claims_and_suites(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_studies_are_listed_with_claims_and_suites(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     assert main(["reproduce", "--list"]) == 0
-    printed = capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    names = [line.split()[0] for line in lines if not line.startswith("    ")]
+    assert names == paper_names()
+    printed = " ".join(" ".join(lines).split())
     assert "9 claims and 5 notes" in printed
     assert "kimm2021-small" in printed
     assert "wang2019-frameworks-small, in 2 processes" in printed
