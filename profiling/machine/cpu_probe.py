@@ -31,8 +31,9 @@ ADDITIONS = 8
 
 def with_bandwidths(environment: Environment) -> Environment:
     """Return the environment with the probed bandwidth of each usable CPU."""
-    sizes = [cache.size_bytes for cache in environment.cpu.caches if cache.level == 2]
-    bandwidths = probe_cpus(sizes[0] // 2 if sizes else ARRAYS_BYTES)
+    listed = [environment.cpu.caches, *(kind.caches for kind in environment.cpu.kinds)]
+    sizes = [cache.size_bytes for caches in listed for cache in caches if cache.level == 2]
+    bandwidths = probe_cpus(min(sizes) // 2 if sizes else ARRAYS_BYTES)
     return environment.model_copy(update={"cpu": environment.cpu.model_copy(update={"bandwidths": bandwidths})})
 
 

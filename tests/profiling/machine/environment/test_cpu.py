@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.profiling.machine.environment.caches import parse_size
 from accelbench.profiling.machine.environment.cpu import (
     collect_cpu,
     collect_energy,
     collect_throttle_count,
     cores_before_threads,
-    parse_size,
 )
 from accelbench.profiling.machine.environment.files import format_cpu_list, parse_cpu_list
 from tests.fixtures.machines import GRACE, XEON, build
