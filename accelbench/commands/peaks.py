@@ -32,7 +32,7 @@ def command(card: str) -> None:
         raise UserError(f"no GPU or CPU core matches {card!r}: 'accelbench peaks' lists all")
     output, here = console(), collect()
     own_cards = {each.title for gpu in here.gpus if (each := peaks.find_card(gpu.name))}
-    own_cores = [peaks.find_core(here.cpu, kind) for kind in here.cpu.kinds or [None]]
+    own_cores = [peaks.find_core(here.cpu, kind) for kind in here.cpu.kinds] or [peaks.find_core(here.cpu)]
     have_some = any(core in own_cores for core in cores) or any(each.title in own_cards for each in cards)
     for mine in (True, False):
         if have_some:

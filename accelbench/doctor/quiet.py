@@ -12,8 +12,7 @@ import psutil
 from accelbench.doctor.check import Check
 from accelbench.profiling.machine.cpu_probe import format_slower_cpus, slower_cpus, with_bandwidths
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.machine.environment.cpu import CPUS
-from accelbench.profiling.machine.environment.files import format_cpu_list, read_int, read_text
+from accelbench.profiling.machine.environment.files import CPUS, format_cpu_list, read_int, read_text
 from accelbench.profiling.machine.limiting_settings import USERS, limiting_settings
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.telemetry.noise import STEAL_SHARE, exceeds_tolerance

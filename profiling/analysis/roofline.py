@@ -200,7 +200,9 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling] | None) -> Shar
         kind = _kind(metric, bound.dtype, bound.cores)
         return Share(None, f"no ceiling of {kind} was measured on {device} in this run")
     if ceiling.core_kind != core_kind(record):
-        return Share(None, f"the ceiling of {ceiling.kind} does not bound {core_kind(record) or 'another kind of core'}")
+        return Share(
+            None, f"the ceiling of {ceiling.kind} does not bound {core_kind(record) or 'another kind of core'}"
+        )
     of = f"{ceiling.kind} of {count} devices" if count > 1 else ceiling.kind
     share, most = rate / (count * ceiling.value), count * ceiling.value
     if share > BEYOND:

@@ -44,8 +44,10 @@ class CpuDevice(DeviceKind):
         per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if metric == "flops" else None
         of_all_kinds = flops_at_highest_clocks(environment.cpu, dtype) if metric == "flops" else None
         if of_all_kinds:
-            stated = f"all kinds of cores have {of_all_kinds / 1e9:.4g} GFLOP/s at their highest clocks, but the vendor "
-            stated += "states no clock under vector load"
+            together = f"the kinds of cores have {of_all_kinds / 1e9:.4g} GFLOP/s together at their highest clocks"
+            stated = f"{together}, but the vendor states no clock under vector load"
+        elif environment.cpu.kinds and metric == "flops":
+            stated = "the peak of a kind of core is unknown"
         elif per_cycle:
             stated = f"the vendor states {per_cycle} FLOP per cycle of a core, but no clock under vector load"
         else:

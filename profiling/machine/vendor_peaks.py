@@ -145,13 +145,13 @@ def cpu_flops_per_cycle(cpu: Cpu, dtype: str) -> int | None:
 
     The product with cores and clock is the CPU's peak, but the clock under vector load differs from the nominal one,
     and a virtual machine hides it: the measured ceiling is the better bound. A CPU with several kinds of cores has no
-    such number; `flops_per_cycle` returns the number of each kind.
+    such number; `core_flops_per_cycle` returns the number of each kind.
     """
     core = None if cpu.kinds else find_core(cpu)
     return core.flops_per_cycle.get(dtype) if core else None
 
 
-def flops_per_cycle(cpu: Cpu, kind: CoreKind) -> dict[str, int]:
+def core_flops_per_cycle(cpu: Cpu, kind: CoreKind) -> dict[str, int]:
     """Return the FLOP per cycle of a core of this kind by dtype; empty if it is not in the table."""
     core = find_core(cpu, kind)
     return core.flops_per_cycle if core else {}
@@ -162,7 +162,7 @@ def flops_at_highest_clocks(cpu: Cpu, dtype: str) -> float | None:
 
     All kinds together need not reach these clocks.
     """
-    known = [(flops_per_cycle(cpu, kind).get(dtype), kind.cores, kind.frequency_mhz) for kind in cpu.kinds]
+    known = [(core_flops_per_cycle(cpu, kind).get(dtype), kind.cores, kind.frequency_mhz) for kind in cpu.kinds]
     if not known or any(None in facts for facts in known):
         return None
     return sum((flops or 0) * (cores or 0) * (mhz or 0) * 1e6 for flops, cores, mhz in known)

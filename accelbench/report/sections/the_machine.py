@@ -11,9 +11,9 @@ from accelbench.environment.fields import LabelledValue, facts, in_words, short_
 from accelbench.execution.store import RunInfo
 from accelbench.output.format import counted
 from accelbench.profiling.machine.cpu_probe import format_slower_cpus
-from accelbench.profiling.machine.limiting_settings import USERS, limiting_settings
 from accelbench.profiling.machine.environment.files import format_cpu_list
-from accelbench.profiling.machine.vendor_peaks import flops_per_cycle
+from accelbench.profiling.machine.limiting_settings import USERS, limiting_settings
+from accelbench.profiling.machine.vendor_peaks import core_flops_per_cycle
 from accelbench.profiling.records.environment import Cache, Cpu, Environment, System
 from accelbench.profiling.text import format_bytes
 from accelbench.report.section import InPage, Section
@@ -93,7 +93,7 @@ def _cpu(environment: Environment, value_of: FieldFormatter) -> Iterable[Labelle
 def _kinds_of_cores(cpu: Cpu) -> Iterable[LabelledValue]:
     """Yield the facts of each kind of core, the fastest first, and the kind on which points of one core run."""
     for number, kind in enumerate(cpu.kinds):
-        per_cycle = [f"{count} FLOP per cycle in {dtype}" for dtype, count in flops_per_cycle(cpu, kind).items()]
+        per_cycle = [f"{count} FLOP per cycle in {dtype}" for dtype, count in core_flops_per_cycle(cpu, kind).items()]
         clock = [] if kind.frequency_mhz is None else [in_words("frequency_mhz", kind.frequency_mhz)]
         cores = counted(len(kind.cpus) if kind.cores is None else kind.cores, "core")
         found = [cores, f"CPUs {format_cpu_list(kind.cpus)}", *clock, _caches(kind.caches), *per_cycle]

@@ -21,7 +21,7 @@ WHY_UNKNOWN = {
     "cpu.sockets": "the kernel exposes no CPU topology",
     "cpu.cores": "the kernel exposes no CPU topology",
     "cpu.affinity": "this operating system has no CPU affinity",
-    "cpu.caches": "the kernel lists no caches (as in some virtual machines); arrays of memory benchmarks are up to 1 GiB",
+    "cpu.caches": "the kernel lists no caches (as in some guests); arrays of memory benchmarks are up to 1 GiB",
     "cpu.hypervisor": "no CPU flag shows a guest on this architecture, and the firmware names no hypervisor",
     "cpu.governor": "the kernel exposes no frequency governor (as in most virtual machines)",
     "cpu.frequency_mhz": "the kernel exposes no clock frequency",

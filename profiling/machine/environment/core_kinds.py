@@ -7,7 +7,7 @@ Sources: Linux `Documentation/arch/arm64/cpu-feature-registers.rst`, `ABI/testin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -41,7 +41,13 @@ def collect_kinds(online: Sequence[int], root: Path = Path("/")) -> list[CoreKin
     def speed(kind: CoreKind) -> tuple[float, ...]:
         size = 1 if LARGE.match(kind.name) else -1 if SMALL.match(kind.name) else 0
         capacity = capacities[kind.cpus[0]] or 0 if by_capacity else 0
-        return capacity, size, kind.frequency_mhz or 0, -kind.name.startswith("LP"), _size(kind.caches, 2)
+        return (
+            capacity,
+            size,
+            kind.frequency_mhz or 0,
+            -kind.name.startswith("LP"),
+            *(_size(kind.caches, level) for level in (2, 1)),
+        )
 
     return sorted(kinds, key=speed, reverse=True)
 
@@ -104,15 +110,15 @@ def _by_clock(groups: Groups, root: Path) -> Groups:
     """Divide each group at gaps between the highest clocks of its CPUs; the parts are named by their clock."""
     found: Groups = []
     for name, cpus in groups:
-        clocks = {number: highest_mhz([number], root) for number in cpus}
-        known = sorted({mhz for mhz in clocks.values() if mhz})
-        limits = [high for low, high in pairwise(known) if high > OTHER_CLOCK * low]
-        if None in clocks.values() or not limits:
+        clocks = {number: highest_mhz([number], root) or 0.0 for number in cpus}
+        gaps = [high for low, high in pairwise(sorted(set(clocks.values()))) if high > OTHER_CLOCK * low]
+        if not gaps or not min(clocks.values()):
             found.append((name, cpus))
             continue
-        parts = _divided(cpus, lambda number, of=clocks, at=limits: sum(limit <= (of[number] or 0) for limit in at))
-        for part in parts:
-            found.append((f"{name or 'core'} of {max(clocks[number] or 0 for number in part):.0f} MHz", part))
+        # The number of gaps up to its clock is common to the CPUs of one part.
+        places = {number: sum(gap <= clock for gap in gaps) for number, clock in clocks.items()}
+        for part in _divided(cpus, places.__getitem__):
+            found.append((f"{name or 'core'} of {max(map(clocks.__getitem__, part)):.0f} MHz", part))
     return found
 
 

@@ -22,6 +22,7 @@ from accelbench.profiling.machine.environment.files import CPUS, parse_cpu_list,
 from accelbench.profiling.machine.environment.hypervisor import collect_hypervisor
 from accelbench.profiling.records.environment import CoreKind, Cpu
 
+
 def collect_cpu(root: Path = Path("/")) -> Cpu:
     """Return all processor facts."""
     info, online = read_cpuinfo(root), collect_online(root)

@@ -19,8 +19,15 @@ ISA = (
     *("vx", "vxe", "vxe2", "lsx", "lasx", "altivec", "rvv"),
 )
 IBM_Z = {
-    **{"2964": "IBM z13", "2965": "IBM z13s", "3906": "IBM z14", "3907": "IBM z14 ZR1", "8561": "IBM z15"},
-    **{"8562": "IBM z15 T02", "3931": "IBM z16", "3932": "IBM z16 A02", "9175": "IBM z17"},
+    "2964": "IBM z13",
+    "2965": "IBM z13s",
+    "3906": "IBM z14",
+    "3907": "IBM z14 ZR1",
+    "8561": "IBM z15",
+    "8562": "IBM z15 T02",
+    "3931": "IBM z16",
+    "3932": "IBM z16 A02",
+    "9175": "IBM z17",
 }
 """Names of IBM's mainframes by machine type."""
 

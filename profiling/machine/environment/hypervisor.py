@@ -14,12 +14,34 @@ from accelbench.profiling.machine.environment.files import read_text
 
 DMI = "sys/class/dmi/id"
 GUEST_FIRMWARE = {
-    **{"qemu": "kvm", "kvm": "kvm", "openstack": "kvm", "kubevirt": "kvm", "google": "kvm", "red hat kvm": "kvm"},
-    **{"alibaba cloud ecs": "kvm", "tencent cloud cvm": "kvm", "huawei cloud": "kvm", "hetzner vserver": "kvm"},
-    **{"digitalocean": "kvm", "linode": "kvm", "akamai": "kvm", "vultr": "kvm", "scaleway": "kvm", "upcloud": "kvm"},
-    **{"amazon ec2": "nitro", "nutanix ahv": "ahv", "microsoft corporation virtual machine": "hyper-v"},
-    **{"vmware": "vmware", "xen": "xen", "hvm domu": "xen", "innotek gmbh": "virtualbox", "virtualbox": "virtualbox"},
-    **{"apple virtualization": "apple", "bhyve": "bhyve", "parallels": "parallels", "firecracker": "firecracker"},
+    "qemu": "kvm",
+    "kvm": "kvm",
+    "openstack": "kvm",
+    "kubevirt": "kvm",
+    "google": "kvm",
+    "red hat kvm": "kvm",
+    "alibaba cloud ecs": "kvm",
+    "tencent cloud cvm": "kvm",
+    "huawei cloud": "kvm",
+    "hetzner vserver": "kvm",
+    "digitalocean": "kvm",
+    "linode": "kvm",
+    "akamai": "kvm",
+    "vultr": "kvm",
+    "scaleway": "kvm",
+    "upcloud": "kvm",
+    "amazon ec2": "nitro",
+    "nutanix ahv": "ahv",
+    "microsoft corporation virtual machine": "hyper-v",
+    "vmware": "vmware",
+    "xen": "xen",
+    "hvm domu": "xen",
+    "innotek gmbh": "virtualbox",
+    "virtualbox": "virtualbox",
+    "apple virtualization": "apple",
+    "bhyve": "bhyve",
+    "parallels": "parallels",
+    "firecracker": "firecracker",
     "cloud hypervisor": "cloud-hypervisor",
 }
 """Hypervisors by the start of the firmware's vendor and product, of the product, or of the BIOS vendor."""
@@ -28,8 +50,10 @@ BARE = (".metal", "bare metal", "baremetal")
 ALWAYS_GUEST = ("qemu", "xen", "vmware", "innotek", "firecracker")
 """Firmware vendors that make no hardware."""
 CLOCKS = {
-    **{"kvm-clock": "kvm", "xen": "xen"},
-    **{"hyperv_clocksource_tsc_page": "hyper-v", "hyperv_clocksource_msr": "hyper-v"},
+    "kvm-clock": "kvm",
+    "xen": "xen",
+    "hyperv_clocksource_tsc_page": "hyper-v",
+    "hyperv_clocksource_msr": "hyper-v",
 }
 
 
