@@ -235,3 +235,8 @@ def test_a_setting_that_limits_a_library_is_named_with_the_command_to_remove_it(
     check = check_library_settings(here.model_copy(update={"cpu": cpu, "software": software}))
     assert (check.status, check.advice) == ("warn", "unset OPENBLAS_CORETYPE")
     assert all(word in check.found for word in ("OpenBLAS", "AVX2", "AVX-512"))
+
+
+def test_the_advice_on_affinity_names_the_online_cpus(tmp_path: Path) -> None:
+    files = {"sys/devices/system/cpu/online": "0,2-5", "proc/self/status": "Cpus_allowed_list:\t2"}
+    assert "taskset -c 0,2-5 " in checks_by_name(build(tmp_path, files))["CPU affinity"].advice
