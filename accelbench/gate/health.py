@@ -73,7 +73,8 @@ def cpu_readings(root: Path) -> Iterator[HealthReading]:
         yield _unknown("offline CPUs", "cpu", "the kernel exposes no list of CPUs")
     else:
         present, online = (set(parse_cpu_list(text or "")) for text in lists)
-        offline = sorted(present - online)
+        listed = read_text(root / CPUS / "offline")  # LXCFS lists only the container's CPUs as online
+        offline = sorted(present - online if listed is None else present & set(parse_cpu_list(listed)))
         yield HealthReading(
             name="offline CPUs",
             resource="cpu",
