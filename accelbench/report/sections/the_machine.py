@@ -85,9 +85,8 @@ def _cpu(environment: Environment, value_of: FieldFormatter) -> Iterable[Labelle
     yield value_of("stated clock", "cpu.frequency_mhz")
     yield value_of("frequency governor", "cpu.governor")
     if cpu.bandwidths:
-        yield LabelledValue(
-            "CPUs by a short probe", format_slower_cpus(cpu.bandwidths, cpu.kinds) or "equal within 5 %"
-        )
+        slower = format_slower_cpus(cpu.bandwidths, cpu.kinds)
+        yield LabelledValue("CPUs by a short probe", slower or "equal within 5 %")
     yield value_of("memory nodes (NUMA)", "cpu.numa_nodes")
     yield value_of("hypervisor", "cpu.hypervisor", "none detected")
 

@@ -20,6 +20,7 @@ from accelbench.profiling.machine.environment.cpuinfo import (
 )
 from accelbench.profiling.machine.environment.files import CPUS, parse_cpu_list, read_int, read_pairs, read_text
 from accelbench.profiling.machine.environment.hypervisor import collect_hypervisor
+from accelbench.profiling.machine.environment.limits import groups
 from accelbench.profiling.records.environment import CoreKind, Cpu
 
 
@@ -76,15 +77,24 @@ def collect_online(root: Path = Path("/")) -> list[int]:
 def collect_affinity(root: Path = Path("/")) -> list[int] | None:
     """Return the logical CPUs that this process may use; None if the system has no CPU affinity."""
     text = read_pairs(root / "proc/self/status", ":").get("Cpus_allowed_list") if root != Path("/") else None
-    if text:  # the mask may include CPUs that are offline
-        return sorted(set(parse_cpu_list(text)) - _offline(root)) or None
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    if text is None:
+        return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    allowed = set(parse_cpu_list(text)) - _offline(root)
+    return sorted(allowed & _cpuset(root) or allowed) or None
 
 
 def _offline(root: Path) -> set[int]:
+    """Return the CPUs that are offline: unlike `sched_getaffinity`, a process's status includes them."""
     listed = set(parse_cpu_list(read_text(root / CPUS / "offline") or ""))
     switched = {int(path.parent.name[3:]) for path in (root / CPUS).glob("cpu[0-9]*/online") if read_int(path) == 0}
     return listed | switched
+
+
+def _cpuset(root: Path) -> set[int]:
+    """Return the CPUs of the process's cpuset; empty without one."""
+    names = ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus")
+    texts = (read_text(group / name) for group in groups("cpuset", root) for name in names)
+    return set(parse_cpu_list(next(filter(None, texts), "")))
 
 
 def count_usable(root: Path = Path("/")) -> int:
