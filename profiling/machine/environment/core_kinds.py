@@ -13,7 +13,7 @@ from pathlib import Path
 
 from accelbench.profiling.machine.environment.arm import IMPLEMENTERS, core_name
 from accelbench.profiling.machine.environment.caches import collect_caches
-from accelbench.profiling.machine.environment.cpuinfo import arm_number, read_processors
+from accelbench.profiling.machine.environment.cpuinfo import arm_number, processor_name, read_processors
 from accelbench.profiling.machine.environment.files import CPUS, parse_cpu_list, read_int, read_text
 from accelbench.profiling.records.environment import Cache, CoreKind
 from accelbench.profiling.text import format_bytes
@@ -80,7 +80,7 @@ Groups = list[tuple[str | None, list[int]]]
 
 def _by_name(online: Sequence[int], root: Path) -> Groups:
     """Return the CPUs by the name of their core; one group without a name if a core's is unknown."""
-    names = _intel_names(root) or _arm_names(online, root)
+    names = _intel_names(root) or _arm_names(online, root) or _stated_names(root)
     if not set(online) <= names.keys():
         return [(None, list(online))]
     return [(name, [number for number in online if names[number] == name]) for name in dict.fromkeys(names.values())]
@@ -104,6 +104,12 @@ def _arm_names(online: Sequence[int], root: Path) -> dict[int, str]:
             maker = IMPLEMENTERS.get(implementer, f"implementer {implementer:#x}")
             found[number] = core_name(implementer, part) or f"{maker} part {part:#x}"
     return found
+
+
+def _stated_names(root: Path) -> dict[int, str]:
+    """Return the names of cores by cpuinfo, if it states different ones: RISC-V, or sockets with different CPUs."""
+    names = {number: processor_name(info) for number, info in read_processors(root).items()}
+    return {number: name for number, name in names.items() if name} if len({*names.values()}) > 1 else {}
 
 
 def _by_clock(groups: Groups, root: Path) -> Groups:

@@ -52,11 +52,10 @@ def collect_cpu(root: Path = Path("/")) -> Cpu:
 
 
 def _model(info: Entries, kinds: Sequence[CoreKind]) -> str | None:
-    """Return the processor's name; of an Arm CPU with several kinds of cores, their names."""
-    stated = processor_name(info)
-    if "cpu implementer" not in info or any(kind.name.startswith("core") for kind in kinds):
-        return stated
-    return " + ".join(kind.name for kind in kinds) or stated
+    """Return the processor's name; if its cores have several names, all of them."""
+    stated, names = processor_name(info), [kind.name for kind in kinds]
+    by_name = "cpu implementer" in info or stated in names
+    return " + ".join(names) if names and by_name and not names[0].startswith("core") else stated
 
 
 def _number(info: Entries, name: str) -> int | None:
