@@ -59,15 +59,17 @@ class Cpu(Stored):
     affinity: list[int] | None = None
     """The numbers of the logical CPUs that this process may run on."""
     caches: list[Cache] = []
-    """The caches that the first logical CPU uses, the nearest first."""
+    """The caches that the first logical CPU uses, the nearest first; `kinds` has the caches of each kind of core."""
     isa: list[str] = []
     """The instruction-set extensions relevant to the kernels, as Linux names them: avx2, fma, avx512f, amx_bf16, …"""
     governor: str | None = None
     """The kernel's frequency governor; several names where the CPUs differ."""
     frequency_mhz: float | None = None
-    """The maximum clock in MHz, or the current one where Linux reports no maximum."""
+    """The maximum clock of all cores in MHz, or the current one where Linux reports no maximum."""
     hypervisor: str | None = None
-    """The hypervisor's name, `unnamed` for a hypervisor without a name, or null on bare metal."""
+    """The hypervisor's name, `unnamed` for a hypervisor without a name, or null on bare metal; also null where the
+    system cannot show it, with the reason in `unknown`.
+    """
     bandwidths: dict[int, float] = {}
     """The L2 bandwidth of each usable logical CPU at the start of the run, in bytes per second, by a probe of a few
     milliseconds that adds arrays; empty without a probe.
