@@ -42,7 +42,7 @@ def slower_cpus(bandwidths: Mapping[int, float], kinds: Sequence[CoreKind] = ())
 
     With several kinds of cores, the fastest CPU is the one of the same kind.
     """
-    found = {}
+    found: dict[int, float] = {}
     for group in _alike(bandwidths, kinds):
         fastest = max(group.values(), default=0.0)
         found |= {cpu: fastest / rate for cpu, rate in group.items() if rate < (1 - DIFFERENT) * fastest}
