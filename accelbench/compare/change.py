@@ -27,6 +27,7 @@ from accelbench.history.spread import Spread
 from accelbench.output.format import percent
 from accelbench.profiling.analysis.cost import by_fastest, cost, costs_of_processes, execution_seconds
 from accelbench.profiling.analysis.course import course_of, disturbances
+from accelbench.profiling.analysis.roofline import core_kind
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import MainMetric
@@ -177,6 +178,8 @@ def _noise(record: Record) -> list[str]:
 
 def _evidence(a: Sequence[Record], b: Sequence[Record], past: PastSpeeds) -> tuple[Evidence | None, str | None]:
     """Return the evidence from the highest level that was repeated, or None and the reason."""
+    if kinds := _different_cores(a, b):
+        return None, kinds
     costs_a, costs_b = _costs(a, b)
     if len(costs_a) < len(a) or len(costs_b) < len(b):
         return None, "a record has no usable samples"
@@ -201,6 +204,15 @@ def _evidence(a: Sequence[Record], b: Sequence[Record], past: PastSpeeds) -> tup
     if normal_a and normal_b:
         return with_history(evidence, normal_a, normal_b), None
     return with_assumed_spread(evidence, "runs"), None
+
+
+def _different_cores(a: Sequence[Record], b: Sequence[Record]) -> str | None:
+    """Return the kinds of core as text if points of one core ran on different kinds; else None."""
+    in_a, in_b = ({core_kind(record) for record in side} for side in (a, b))
+    if len(in_a | in_b) < 2:
+        return None
+    names_a, names_b = (", ".join(sorted(kind or "an unknown kind" for kind in side)) for side in (in_a, in_b))
+    return f"A ran on one core of {names_a}, B on one of {names_b}: use taskset to select CPUs of the same kind"
 
 
 def _placed(evidence: Evidence, placements: Evidence | str | None) -> Evidence:

@@ -18,9 +18,12 @@ def fingerprint(info: RunInfo) -> str:
     limited = "" if quota is None else f" with a quota of {quota:g}"
     cards = Counter(gpu.name for gpu in environment.gpus)
     nodes = len({0, *(other.node for other in info.other_ranks)})
+    # Points of one core on other cores than the fastest ones have a history of their own.
+    slower = cpu.kinds and cpu.one_core_kind != cpu.kinds[0].name
     parts = [
         cpu.model or f"unknown {cpu.architecture} CPU",
         f"{counted(cpu.usable, 'CPU')}{limited}",
+        *([f"one core: {cpu.one_core_kind}"] if slower else []),
         *(f"{count}× {name}" if count > 1 else name for name, count in cards.items()),
         *([f"{nodes} nodes"] if nodes > 1 else []),
     ]

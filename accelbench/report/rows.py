@@ -127,10 +127,15 @@ class Row:
 
     @property
     def pinned_to(self) -> str | None:
-        """Return the CPUs to which the repetitions of a single-core point were pinned, as a Linux CPU list."""
+        """Return the CPUs to which the repetitions of a single-core point were pinned, as a Linux CPU list.
+
+        On a CPU with several kinds of cores, the kinds follow: `15 (Cortex-X925)`.
+        """
         places = [part.placement for part in self.record.rounds] or [self.record.placement]
         cpus = {place.first for place in places if place and place.pinned and place.first is not None}
-        return format_cpu_list(sorted(cpus)) or None
+        kinds = sorted({place.core_kind for place in places if place and place.pinned and place.core_kind})
+        of_kind = f" ({', '.join(kinds)})" if kinds else ""
+        return f"{format_cpu_list(sorted(cpus))}{of_kind}" if cpus else None
 
     @property
     def intensity(self) -> float | None:

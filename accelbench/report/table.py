@@ -305,6 +305,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
         line |= {"peak_unit_kind": peak.unit_kind, "peak_source": peak.source}
     if place := record.placement:
         line |= {"cpu_first": place.first, "cpu_last": place.last, "pinned": place.pinned}
+        line |= {"core_kind": place.core_kind} if place.core_kind else {}
     if checked is not None:
         line |= {"verified": checked.passed, "verification": checked.method}
         line |= {"error": checked.error, "tolerance": checked.tolerance}

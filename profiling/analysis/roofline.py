@@ -58,7 +58,12 @@ class Ceiling:
     @property
     def kind(self) -> str:
         """Return the kind of work that it bounds as text: `float32 arithmetic of one core`."""
-        return _kind(self.metric, self.dtype, self.cores)
+        return _kind(self.metric, self.dtype, self.cores, self.core_kind)
+
+    @property
+    def core_kind(self) -> str | None:
+        """Return the kind of core of a ceiling of one core, if the CPU has several kinds."""
+        return core_kind(self.record)
 
 
 @dataclass(frozen=True)
@@ -200,6 +205,10 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling] | None) -> Shar
     if ceiling is None:
         kind = _kind(metric, bound.dtype, bound.cores)
         return Share(None, f"no ceiling of {kind} was measured on {device} in this run")
+    if ceiling.core_kind != core_kind(record):
+        return Share(
+            None, f"the ceiling of {ceiling.kind} does not bound {core_kind(record) or 'another kind of core'}"
+        )
     of = f"{ceiling.kind} of {count} devices" if count > 1 else ceiling.kind
     share, most = rate / (count * ceiling.value), count * ceiling.value
     if share > BEYOND:
@@ -281,9 +290,14 @@ def ridge(compute: float, memory: float) -> float:
     return compute / memory
 
 
-def _kind(metric: Bounded, dtype: str | None, cores: Cores) -> str:
+def core_kind(record: Record) -> str | None:
+    """Return the kind of core of a point of one core, if the CPU has several kinds."""
+    return record.placement.core_kind if record.placement and record.bound.cores == "one" else None
+
+
+def _kind(metric: Bounded, dtype: str | None, cores: Cores, core: str | None = None) -> str:
     kind = "memory bandwidth" if metric == "bytes" else f"{dtype} arithmetic"
-    return f"{kind} of one core" if cores == "one" else kind
+    return f"{kind} of one core{f' ({core})' if core else ''}" if cores == "one" else kind
 
 
 def _bounded_rate(record: Record) -> tuple[Bounded | None, float | None, str | None]:

@@ -219,7 +219,6 @@ EXCEPTIONS = {
     "kernels/pingpong/cpu_tcp.py": {"listen": AMONG_RANKS},
     "workloads/distribution/ddp.py": {"listen": AMONG_RANKS},
     "workloads/distribution/parameter_server.py": {"listen": AMONG_RANKS},
-    "kernels/lib/cpu/caches.py": {"open": KERNELS_FILES},
     "kernels/lib/cpu/huge_pages.py": {"open": KERNELS_FILES},
     "kernels/lib/gpu/link.py": {"print": TO_PARENT},
     "kernels/lib/ranks/mpi_process.py": {"listen": "a Unix socket in a folder of its own"},
