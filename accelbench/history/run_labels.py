@@ -18,8 +18,9 @@ LocatedRun = tuple[RunInfo, Path | None]
 def label_runs(runs: Sequence[LocatedRun]) -> tuple[str, ...]:
     """Return a unique label for each run: its name (`--name`), else its node, else the name of its directory.
 
-    Equal labels are followed by the directory, and by the run's ID if the directories are equal, too. Runs without
-    name and node, each of another kind of device, are labelled by the device.
+    Equal labels are followed by the directory, and by the run's ID if the directories are equal, too (and by the
+    position, for copies of one run). Runs without name and node, each of another kind of
+    device, are labelled by the device.
     """
     given = [info.label.name or node_of(info) for info, _ in runs]
     devices: list[str] = [info.device for info, _ in runs]
@@ -27,9 +28,10 @@ def label_runs(runs: Sequence[LocatedRun]) -> tuple[str, ...]:
         return tuple(devices)
     directories = [_directory(info, path) for info, path in runs]
     labels = [name or directory for name, directory in zip(given, directories, strict=True)]
-    _extend_equal(labels, directories)
+    for words in (directories, [info.run_id for info, _ in runs]):
+        _extend_equal(labels, words)
     while len({*labels}) < len(labels):
-        _extend_equal(labels, [info.run_id for info, _ in runs])
+        _extend_equal(labels, [str(number) for number in range(1, len(runs) + 1)])
     return tuple(labels)
 
 

@@ -1,8 +1,4 @@
-"""Grouped bars of the points measured in several runs, as SVG that fits any width.
-
-Positions and lengths are percentages of the width and the text has a fixed size, so that the drawing is as readable on a
-telephone as on a screen. Colours are variables of the page, for light and dark mode.
-"""
+"""Grouped bars of the points measured in several runs, as SVG that fits any width."""
 
 from __future__ import annotations
 
@@ -13,23 +9,20 @@ from textwrap import wrap
 from markupsafe import Markup
 
 from accelbench.output.format import clip
-from accelbench.output.plain_text import plain
 from accelbench.profiling.records.record import Record
-from accelbench.profiling.records.stored import readable
+from accelbench.report.fluid_svg import LINE, WIDTH, fluid_svg, text, titled
 from accelbench.report.same_points import PointInRun, SamePoint
 
 MAX_BARS = 120
 """Maximum number of bars; the table has all results."""
 COLORS = 6
-"""Number of colours; further runs have the same colours, hatched by their outline."""
+"""Number of colours; further runs have the same colours, paler and with an outline."""
 LONGEST = 58.0
 """Length of a group's longest bar in percent of the width; the rest is for its text."""
 MAX_EXCESS = 1.2
 """Maximum end of an interval, relative to the fastest result of the group; longer ones are cut."""
-WIDTH = 46
-"""Maximum number of characters of a line of text, which fit the width of a telephone."""
-BAR, LINE, GAP = 14, 20, 10
-"""Heights in pixels of a bar, of a line of text, and of the gap between groups."""
+BAR, GAP = 14, 10
+"""Heights in pixels of a bar, and of the gap between groups."""
 
 
 @dataclass(frozen=True)
@@ -48,22 +41,19 @@ def bars_plot(points: Sequence[SamePoint], name: str) -> Markup:
     y, parts = 0, []
     for number, place in enumerate(places):
         key = Markup('<rect class="{}" x="0" y="{}" width="12" height="12"/>').format(_style(number), y + 4)
-        parts += [key, _text("18", y + 14, clip(place, WIDTH))]
+        parts += [key, text("18", y + 14, clip(place, WIDTH))]
         y += LINE
     for point in shown:
         y += GAP
         for line in wrap(point.name, WIDTH):
-            parts.append(_text("0", y + 14, line, "bar-title"))
+            parts.append(text("0", y + 14, line, "bar-title"))
             y += LINE
         for bar in _group(point, places, y):
             parts.append(bar)
             y += BAR + 4
     more = f" {len(points) - len(shown)} more points are in the table." if len(points) > len(shown) else ""
     title = f"Results of {', '.join(places)} at {len(shown)} points; longer bars are faster.{more}"
-    return Markup(
-        '<svg class="bars" width="100%" height="{}" role="img" aria-labelledby="{}-title">'
-        '<title id="{}-title">{}</title>{}</svg>'
-    ).format(y + 4, name, name, _plain(title), Markup("\n").join(parts))
+    return fluid_svg(name, title, y + 4, parts)
 
 
 def _group(point: SamePoint, places: Sequence[str], top: int) -> Iterator[Markup]:
@@ -82,8 +72,8 @@ def _group(point: SamePoint, places: Sequence[str], top: int) -> Iterator[Markup
             round(low, 2), round(high, 2), y + BAR / 2, y + BAR / 2
         )
         result = entry.row.reading.quantity
-        text = _text(f"{round(max(value, high), 2)}%", y + 11, result, shift=6)
-        yield Markup("<g><title>{}</title>{}{}{}</g>").format(_plain(_described(point, entry)), rect, line, text)
+        label = text(f"{round(max(value, high), 2)}%", y + 11, result, shift=6)
+        yield titled(_described(point, entry), (rect, line, label))
 
 
 def _described(point: SamePoint, entry: PointInRun) -> str:
@@ -103,11 +93,3 @@ def _speed(record: Record, rated: bool) -> SpeedInterval:
 def _style(number: int) -> str:
     """Return the classes of a run's bars."""
     return f"bar-{number % COLORS + 1}{' again' * (number // COLORS % 2)}"
-
-
-def _text(x: str, y: float, text: str, style: str = "", shift: int = 0) -> Markup:
-    return Markup('<text class="{}" x="{}" dx="{}" y="{}">{}</text>').format(style, x, shift, y, _plain(text))
-
-
-def _plain(text: str) -> str:
-    return readable(plain(text))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -150,11 +149,11 @@ def test_one_point_per_run_is_no_study() -> None:
 
 def test_a_framework_in_the_label_is_not_repeated() -> None:
     runs = [
-        run(records=[studied("lstm", "cpu", u, 0.9, params={"units": u}, backend=name) for u in (32, 64)])
-        for name in ("jax", "torch")
+        run(records=[studied("lstm", "cpu", u, 0.9, params={"units": u}, backend=name) for u in (32, 64)], run_id=label)
+        for label, name in (("a jax", "jax"), ("b torch", "torch"))
     ]
     (study,) = Joined(tuple(runs)).studies
-    assert study.places == ("cpu jax", "cpu torch")
+    assert study.places == ("a jax", "b torch")
 
 
 def test_different_amounts_of_data_are_compared_by_rate() -> None:
@@ -177,7 +176,7 @@ def test_synthetic_or_different_data_is_noted_in_the_study() -> None:
         runs = [
             run(
                 records=[studied("lstm", "cpu", 9.0, 0.9, params={"units": u}, data=each) for u in (32, 64)],
-                settings=Settings(seed=number),
+                run_id=f"run {number}",
             )
             for number, each in enumerate(data)
         ]
@@ -187,7 +186,7 @@ def test_synthetic_or_different_data_is_noted_in_the_study() -> None:
     real, synthetic = (Data("reviews", train=9, held_out=9, synthetic=is_synthetic) for is_synthetic in (False, True))
     assert trained(real) == trained(real, real) == ""
     assert trained(synthetic, synthetic) == "synthetic data: reviews"
-    assert trained(real, synthetic) == "reviews (cpu seed 0); synthetic data: reviews (cpu seed 1)"
+    assert trained(real, synthetic) == "reviews (run 0); synthetic data: reviews (run 1)"
 
 
 def test_rooflines_use_the_roofs_of_their_own_run() -> None:
@@ -196,23 +195,22 @@ def test_rooflines_use_the_roofs_of_their_own_run() -> None:
         for found in cpu_records()
         if found.timing and found.timing.timer == "host"
     ]
-    runs = (run("cpu", cpu_records()), run("cpu", slow, environment=other_host()), run("gpu", gpu_records()))
+    runs = (run("cpu", cpu_records(), "fast"), run("cpu", slow, "slow"), run("gpu", gpu_records(), "gpu"))
     fast, slower, gpu = Joined(runs).rooflines
-    assert [one.place for one in (fast, slower, gpu)] == ["cpu of host 1", "cpu of host 2", "gpu"]
+    assert [one.place for one in (fast, slower, gpu)] == ["fast", "slow", "gpu"]
     assert fast.compute["float32"] == pytest.approx(1.71e12, 0.01)
     assert slower.compute["float32"] == pytest.approx(1.71e11, 0.02)
     assert gpu.memory == pytest.approx(4.36e12, 0.01)
     assert [place for place, _ in Joined(runs).ceilings] == [
-        place for place, one in zip(("cpu of host 1", "cpu of host 2", "gpu"), runs, strict=True) for _ in one.ceilings
+        place for place, one in zip(("fast", "slow", "gpu"), runs, strict=True) for _ in one.ceilings
     ]
 
 
 def test_a_run_without_ceilings_has_no_roofline() -> None:
     lone = record("matmul", figure="flops", work=Work(flops=1e9, bytes=1e6), params={"dtype": "float32"})
-    without = run("cpu", [lone], environment=other_host())
-    joined = Joined((run("cpu", cpu_records()), without))
-    assert [one.place for one in joined.rooflines] == ["cpu of host 1"]
-    assert [row.of_ceiling.value for place, row in joined.rows if place == "cpu of host 2"] == [None]
+    joined = Joined((run("cpu", cpu_records(), "with"), run("cpu", [lone], "without")))
+    assert [one.place for one in joined.rooflines] == ["with"]
+    assert [row.of_ceiling.value for place, row in joined.rows if place == "without"] == [None]
 
 
 def test_a_run_given_twice_raises_user_error_for_any_spelling_and_a_copy(tmp_path: Path) -> None:
