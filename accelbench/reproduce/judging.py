@@ -111,7 +111,7 @@ def document_of_judgement(judgement: StudyVerdicts) -> ResultDocument:
         "citation": str(judgement.paper.citation),
         "runs": [run.info.run_id for run in judgement.runs],
         "verdicts": judgement.sentence,
-        "without_verdict": [
+        "unmeasured": [
             {"name": n.id, "claim": n.says, "decision": n.decision, "note": n.note} for n in judgement.paper.note
         ],
         "notes": judgement.notes,

@@ -82,7 +82,7 @@ def test_compare_prints_the_results_that_the_ratio_is_of(stored: Stored) -> None
 
 def bars_of(joined: Joined) -> ElementTree.Element:
     return ElementTree.fromstring(
-        bars_plot(same_points(joined).shown, "bars").replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')
+        str(bars_plot(same_points(joined).shown, "bars")).replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')
     )
 
 
