@@ -1,4 +1,4 @@
-"""List of stored runs: the table of `accelbench runs`, and the page `index.html`, each with the trend of the machines."""
+"""List of stored runs: the table of `accelbench runs`, and the page `index.html`, with a trend per machine."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from markupsafe import Markup
 from rich.console import Console
 from rich.text import Text
 
-from accelbench.errors import reason_of, report_damage
+from accelbench.errors import RunBroken
 from accelbench.execution.store import RUNS
 from accelbench.export.terminal import new_table
 from accelbench.output.atomic_file import write_atomically
+from accelbench.output.console import say
 from accelbench.output.format import counted, read
+from accelbench.profiling.files import read_regular
 from accelbench.report.page import templates
 from accelbench.report.run_entries import Rate, RunEntry, find_entries
 from accelbench.report.stored_run import LIGHT_STYLES, Run
@@ -121,13 +123,17 @@ def print_index(entries: Sequence[RunEntry], console: Console) -> None:
 
 def write_index(entries: Sequence[RunEntry], folder: Path, unread: int = 0) -> Path:
     """Write `index.html` with these runs into the folder, and return its path; `unread` runs are left out."""
-    script = FILTER.read_text(encoding="utf-8")
-    page = templates(Path(__file__).parent).get_template("index.html").render(
-        entries=entries,
-        trends=machine_trends(entries),
-        unread=unread,
-        script=Markup(script),  # noqa: S704  a file of this package
-        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+    script = read_regular(FILTER).decode()
+    page = (
+        templates(Path(__file__).parent)
+        .get_template("index.html")
+        .render(
+            entries=entries,
+            trends=machine_trends(entries),
+            unread=unread,
+            script=Markup(script),
+            script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+        )
     )
     return write_atomically(folder / "index.html", lambda path: path.write_text(page, encoding="utf-8"))
 
@@ -139,5 +145,5 @@ def update_index(run: Run) -> None:
     try:
         found = find_entries(RUNS, [run], MOST_READ)
         write_index(found.entries, RUNS, found.unread)
-    except OSError as error:
-        report_damage(f"{RUNS / 'index.html'} was not updated: {reason_of(error)}")
+    except (OSError, RunBroken) as error:
+        say(f"the list of runs was not updated: {error}", stderr=True)

@@ -5,10 +5,12 @@ Reading the records of a run takes a tenth of a second, so that only new and cha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import quote, unquote_to_bytes
 
 from pydantic import ValidationError
 
@@ -54,8 +56,8 @@ class Lead(Stored):
 class RunEntry(Stored):
     """Summary of a stored run."""
 
-    folder: str
-    """Name of its directory."""
+    address: str
+    """Name of its directory, percent-encoded, as it need not be UTF-8."""
     state: tuple[FileState, FileState]
     """States of `run.json` and of the records, at the time of the summary."""
     run_id: str
@@ -72,6 +74,11 @@ class RunEntry(Stored):
     leads: tuple[Lead, ...]
     rates: dict[str, Rate]
     """Results by point, those of the leads first."""
+
+    @property
+    def folder(self) -> str:
+        """Return the name of its directory."""
+        return os.fsdecode(unquote_to_bytes(self.address))
 
     @property
     def text(self) -> str:
@@ -136,7 +143,7 @@ def entry_of(run: Run, store: RunStore) -> RunEntry:
         if not row.disturbed and (rate := row.record.rate()) and len(rates) < MAX_RATES:
             rates[str(row.record.point)] = Rate(value=rate, unit=row.record.unit)
     return RunEntry(
-        folder=store.path.name,
+        address=quote(os.fsencode(store.path.name)),
         state=state,
         run_id=run.info.run_id,
         created=run.info.created,

@@ -89,7 +89,9 @@ def same_points(joined: Joined) -> SamePoints:
     several = [(name, placed) for name, placed in found.items() if len(placed) > 1]
     shown = several[: max(1, ENTRIES_SHOWN // len(joined.runs))]
     points = tuple(SamePoint(name, tuple(_entries(placed))) for name, placed in shown)
-    return SamePoints(joined.labels[0], speed_means(joined), points, len(several) - len(shown), len(found) - len(several))
+    return SamePoints(
+        joined.labels[0], speed_means(joined), points, len(several) - len(shown), len(found) - len(several)
+    )
 
 
 def speed_means(joined: Joined) -> tuple[SpeedMean, ...]:

@@ -16,6 +16,7 @@ from accelbench.execution.store import RunStore
 from accelbench.report import write_joined_report, write_report
 from accelbench.report.index import write_index
 from accelbench.report.joined import read_runs
+from accelbench.report.run_entries import entry_of
 from accelbench.report.section import Run
 from tests.browser import open_browser
 from tests.fixtures.report_node import rich_records, study_records
@@ -97,8 +98,8 @@ def failed_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def index_page(page: Path, failed_page: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    runs = [Run.of(RunStore.open(one.parent)) for one in (page, failed_page)]
-    return write_index(runs, tmp_path_factory.mktemp("index"))
+    stores = [RunStore.open(one.parent) for one in (page, failed_page)]
+    return write_index([entry_of(Run.of(store), store) for store in stores], tmp_path_factory.mktemp("index"))
 
 
 def show(browser: webdriver.Chrome, page: Path, width: int = 1280, scheme: str = "light", media: str = "") -> None:
