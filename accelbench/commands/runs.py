@@ -29,7 +29,7 @@ def command(words: tuple[str, ...], delete: bool, yes: bool) -> None:
         raise UserError("--delete needs a WORD that selects the runs to delete")
     entries = find_entries(RUNS)
     for reason in entries.damaged:
-        say(f"left out: {reason}", stderr=True)
+        say(reason, stderr=True)
     runs = entries.entries
     found = [run for run in runs if has_words(run, words)]
     if not found:

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from pydantic import ValidationError
 
-from accelbench.errors import DataDamaged, UserError
+from accelbench.errors import DataDamaged, UserError, collect_damage
 from accelbench.execution.store import RunStore
 from accelbench.output.atomic_file import write_atomically
 from accelbench.profiling.files import read_regular
@@ -100,7 +100,7 @@ class FoundRuns:
     entries: list[RunEntry]
     """Entries, the newest run first."""
     damaged: list[str]
-    """Message for each run that cannot be read."""
+    """Messages about corrupt runs."""
     unread: int
     """Number of runs left out because too many had to be read."""
 
@@ -123,9 +123,11 @@ def find_entries(folder: Path, known: Sequence[Run] = (), most_read: int | None 
             continue
         read += run is None
         try:
-            entries.append(entry_of(run or Run.of(store), store))
+            with collect_damage() as reasons:
+                entries.append(entry_of(run or Run.of(store), store))
+            damaged += reasons
         except (DataDamaged, UserError) as error:
-            damaged.append(str(error))
+            damaged.append(f"left out: {error}")
     entries.sort(key=lambda entry: entry.created, reverse=True)
     if read or known or len(entries) != len(cached):
         content = RunEntries(version=VERSION, entries=tuple(entries)).model_dump_json()

@@ -13,7 +13,7 @@ import pytest
 from accelbench.__main__ import main
 from accelbench.execution.store import Label
 from accelbench.report import run_entries
-from accelbench.report.index import machine_trends, update_index
+from accelbench.report.index import machine_trends
 from accelbench.report.run_entries import CACHE, find_entries
 from accelbench.report.stored_run import Run
 from tests.fixtures.report_pages import Tags
@@ -181,7 +181,14 @@ def test_the_title_agrees_with_the_number_of_runs(runs: Path) -> None:
     assert "<h1>1 run</h1>" in page
 
 
-def test_a_list_that_cannot_be_written_is_a_warning(runs: Path) -> None:
+def test_the_report_is_written_if_the_list_cannot_be(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
     (runs / "index.html").mkdir()
-    with pytest.warns(UserWarning, match=r"index\.html"):
-        update_index(Run.of(run_entries.RunStore(runs / "first")))
+    assert main(["report", "runs/first", "--quiet"]) == 0
+    assert "index.html" in capsys.readouterr().err
+    assert (runs / "first" / "report.html").exists()
+
+
+def test_another_corrupt_run_does_not_change_the_status_of_a_report(runs: Path) -> None:
+    (runs / "second" / "records.jsonl").write_text("{\n")
+    assert main(["report", "runs/first", "--quiet"]) == 0
+    assert "second" in " ".join(find_entries(runs).damaged + links_of(runs))
