@@ -187,10 +187,10 @@ def test_the_estimate_has_its_basis(tmp_path: Path) -> None:
     past = past_seconds(of_machine([RunStore(tmp_path / "past")], here))
     assert {name: cost.wall_s for name, cost in past.items()} == {str(known.point): pytest.approx(100.8)}
     unknown = [Point("bilstm-har", "cpu", {"units": 512}, "tensorflow"), Point("nqueens", "cpu", {"queens": 12})]
-    printed = forecast([known.point, *unknown], Settings(max_seconds=3), past).sentence
-    assert all(part in printed for part in ("1:41 min", "3.00 s", "2.0 h"))
+    printed = forecast([known.point], Settings(max_seconds=3), past).sentence
+    assert "1:41 min" in printed
     timed = forecast([known.point, *unknown], Settings(max_seconds=3), past, usual_s=90).sentence
-    assert "3:00 min" in timed
+    assert "about 3:00 min (as on two CPU cores)" in timed
     assert past_seconds(of_machine([RunStore(tmp_path / "past")], machine(4))) == {}
 
 
