@@ -14,7 +14,7 @@ from accelbench.reproduce.judging import JudgedClaim
 
 ENDS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """Ends of the logarithmic axis, which is symmetric about 1; values beyond the last one are drawn at its end."""
-TEXT = 58
+TEXT = 54
 """Maximum number of characters of a verdict."""
 MARGIN = 3.0
 """Margin on each side of the axis in percent of the width."""

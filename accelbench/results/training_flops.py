@@ -40,12 +40,13 @@ class ModelFlopsEntry(Stored):
 
 def training_flops(point: Point) -> float | None:
     """Return the estimated FLOPs of the training of a point; None if the table has no model with its values."""
-    entry = _table().get(point.benchmark)
+    entry = model_entries().get(point.benchmark)
     return entry.training(point) if entry else None
 
 
 @cache
-def _table() -> Mapping[str, ModelFlopsEntry]:
+def model_entries() -> Mapping[str, ModelFlopsEntry]:
+    """Return the entries of the table by benchmark."""
     text = (files("accelbench") / "results" / "training_flops.toml").read_text(encoding="utf-8")
     return {name: ModelFlopsEntry.model_validate(entry) for name, entry in tomllib.loads(text).items()}
 

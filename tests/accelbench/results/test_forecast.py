@@ -26,7 +26,7 @@ from accelbench.results.forecast import (
     of_machine,
     training_speed,
 )
-from accelbench.results.training_flops import _table, training_flops
+from accelbench.results.training_flops import model_entries, training_flops
 from tests.fixtures.made_up_runs import card, machine
 from tests.fixtures.report_records import record, timing, training
 from tests.fixtures.report_runs import make_run
@@ -51,9 +51,9 @@ def speed_of(folder: Path, *records: Record, device: Device = "cpu", here: Envir
 
 def test_the_table_has_every_training_workload_with_declared_axes() -> None:
     plan = points_of_full("cpu")
-    assert {point.benchmark for point in plan} == set(_table())
+    assert {point.benchmark for point in plan} == set(model_entries())
     assert all(training_flops(point) for point in plan)
-    for name, entry in _table().items():
+    for name, entry in model_entries().items():
         axes = {*discover()[name].axes, *discover()[name].optional}
         assert {*entry.at, *filter(None, [entry.examples_axis])} <= axes, name
 
