@@ -18,9 +18,8 @@ LocatedRun = tuple[RunInfo, Path | None]
 def label_runs(runs: Sequence[LocatedRun]) -> tuple[str, ...]:
     """Return a unique label for each run: its name (`--name`), else its node, else the name of its directory.
 
-    Equal labels are followed by the directory, and by the run's ID if the directories are equal, too (and by the
-    position, for copies of one run). Runs without name and node, each of another kind of
-    device, are labelled by the device.
+    Equal labels are followed by the directory, and by the run's ID if the directories are equal, too; copies of one run
+    by their position. Runs without name and node, each of another kind of device, are labelled by the device.
     """
     given = [info.label.name or node_of(info) for info, _ in runs]
     devices: list[str] = [info.device for info, _ in runs]

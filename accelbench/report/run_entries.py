@@ -22,7 +22,6 @@ from accelbench.profiling.records.stored import Stored
 from accelbench.report.causes import NOISY_MARK
 from accelbench.report.rows import Row
 from accelbench.report.stored_run import ConfidenceLight, Run
-from accelbench.results.find_run import stored_runs
 
 CACHE = ".index.json"
 VERSION = 1
@@ -112,8 +111,11 @@ def find_entries(folder: Path, known: Sequence[Run] = (), most_read: int | None 
     """
     cached = {entry.folder: entry for entry in _read_cache(folder)}
     given = {run.store.path.resolve(): run for run in known if run.store}
-    entries, damaged, unread, read = [], [], 0, 0
-    for store in reversed(stored_runs(folder)):
+    entries: list[RunEntry] = []
+    damaged: list[str] = []
+    unread, read = 0, 0
+    for path in sorted(folder.glob("*/run.json"), reverse=True):
+        store = RunStore(path.parent)
         entry, run = cached.get(store.path.name), given.get(store.path.resolve())
         if run is None and entry and entry.state == _state(store):
             entries.append(entry)

@@ -29,7 +29,8 @@ def claims_plot(claims: Sequence[JudgedClaim]) -> Markup:
     if not positive:
         return Markup("")
     end = next((end for end in ENDS if max(positive) <= end), ENDS[-1])
-    y, parts = 0, []
+    y = 0
+    parts: list[Markup] = []
     for judged in claims:
         parts += _row(judged, end, y)
         y += 2 * LINE + 3 * DOT * len(judged.finding.relative) + DOT

@@ -405,7 +405,8 @@ class EqualRule(Rule):
         value = "" if "." in name else str(found)
         if isinstance(wanted, str) or isinstance(found, str):
             return ClaimPart(text, str(wanted).casefold() in str(found).casefold())
-        relative = Estimate(*[found / wanted] * 2, CONFIDENCE, found / wanted) if wanted > 0 and found > 0 else None
+        ratio = found / wanted if wanted > 0 and found > 0 else None
+        relative = Estimate(ratio, ratio, CONFIDENCE, ratio) if ratio else None
         return ClaimPart(text, abs(found - wanted) <= self.within * abs(wanted), value, relative=relative)
 
 

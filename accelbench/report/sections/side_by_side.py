@@ -38,13 +38,17 @@ def _find(joined: Joined) -> SamePoints | None:
 
 def _content(found: SamePoints, joined: Joined) -> Mapping[str, Any]:
     from accelbench.compare.evidence import ASSUMED_SPREAD
-
     from accelbench.report.bars_plot import bars_plot
 
-    most = max([1.0, *(mean.value for mean in found.means)])
     return {
         "drawing": bars_plot(found.shown, "side-by-side") if found.shown else "",
-        "quality": quality, "spread": f"{100 * ASSUMED_SPREAD:g} %", "digits": digits, "most": most, "COMPARED": COMPARED, "NOTE": NOTE}
+        "quality": quality,
+        "spread": f"{100 * ASSUMED_SPREAD:g} %",
+        "digits": digits,
+        "most": max([1.0, *(mean.value for mean in found.means)]),
+        "COMPARED": COMPARED,
+        "NOTE": NOTE,
+    }
 
 
 def quality(row: Row) -> str:

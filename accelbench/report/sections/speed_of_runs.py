@@ -21,7 +21,11 @@ TEMPLATE = """\
 <h2 id="speed-title">Speed</h2>
 <dl>
 {% for one in found.runs %}
-<div><dt>{{ one.label }}</dt><dd>{{ one.speed }}{% if one.relative %}<br><small>{{ one.relative }}</small>{% endif %}</dd></div>
+<div><dt>{{ one.label }}</dt><dd>{{ one.speed }}
+{% if one.relative %}
+<br><small>{{ one.relative }}</small>
+{% endif %}
+</dd></div>
 {% endfor %}
 </dl>
 {% if found.more %}<p class="note">{{ found.more }} more runs are below.</p>{% endif %}
