@@ -46,7 +46,7 @@ class Statement(Stored):
     """Table, figure or section of the document."""
 
 
-class Arithmetic(Stored):
+class PublishedArithmetic(Stored):
     """Sum or product of published numbers, and the published result."""
 
     sum: tuple[float, ...] = ()
@@ -56,7 +56,7 @@ class Arithmetic(Stored):
     """Relative tolerance, for a rounded result."""
 
     @model_validator(mode="after")
-    def _has_one_operation(self) -> Arithmetic:
+    def _has_one_operation(self) -> PublishedArithmetic:
         if bool(self.sum) == bool(self.product):
             raise ValueError("expected numbers in either sum or product")
         return self
@@ -78,7 +78,7 @@ class Note(Statement):
 
     note: str
     """Comment on the statement."""
-    arithmetic: Arithmetic | None = None
+    arithmetic: PublishedArithmetic | None = None
 
     @property
     def decision(self) -> str:
