@@ -49,6 +49,18 @@ class PastSpeeds:
 
 
 @dataclass(frozen=True)
+class ComparedResults:
+    """Results of A and of B whose ratio is the estimated speed: rates, or times if the unit is `s`.
+
+    Those of a CPU kernel are of its fastest samples (see `accelbench.profiling.analysis.cost`), and not medians.
+    """
+
+    a: float
+    b: float
+    unit: str
+
+
+@dataclass(frozen=True)
 class PointChange:
     """Change of one point between the sides."""
 
@@ -67,6 +79,8 @@ class PointChange:
     """Caveats: assumptions, noise, different clocks, different work."""
     qualities: dict[str, tuple[Metric, Metric]]
     """Means in A and in B of the metrics of the trained model's quality."""
+    compared: ComparedResults | None
+    """Results whose ratio is the speed; None without evidence, and if the ratio is of several parts."""
     p: float
     """The p value of equal speeds, adjusted for the number of compared points; 1 without evidence."""
 
@@ -105,7 +119,8 @@ def compare_point(
     assumed = [evidence.assumption] if evidence and evidence.assumption else []
     notes = (*assumed, *noise_a, *noise_b, *_notes(kept_a[0], kept_b[0]))
     p = evidence.p if evidence else 1.0
-    return PointChange(kept_a, kept_b, verdict, reason, evidence, only_noisy, notes, _qualities(kept_a, kept_b), p)
+    qualities, compared = _qualities(kept_a, kept_b), _compared(kept_a, kept_b, evidence)
+    return PointChange(kept_a, kept_b, verdict, reason, evidence, only_noisy, notes, qualities, compared, p)
 
 
 def adjusted(changes: Sequence[PointChange]) -> list[PointChange]:
@@ -197,7 +212,7 @@ def _evidence(a: Sequence[Record], b: Sequence[Record], past: PastSpeeds) -> tup
         if min(timing.execution.confidence for timing in timings) < ROUNDED_CONFIDENCE:
             counts = " and ".join(str(timing.summary.count) for timing in timings)
             return None, f"too few samples ({counts}) for a {CONFIDENCE:.0%} interval"
-        return from_processes(log(costs_a[0] / costs_b[0])), None
+        return from_processes(costs_a[0], costs_b[0]), None
     placements = from_placements([[each] for each in of_a], [[each] for each in of_b], past.costs)
     evidence = _placed(repetitions, placements)
     normal_a, normal_b = past.spreads
@@ -222,11 +237,25 @@ def _placed(evidence: Evidence, placements: Evidence | str | None) -> Evidence:
 
 def _costs(a: Sequence[Record], b: Sequence[Record]) -> tuple[list[float], list[float]]:
     """Return the known costs of both sides: seconds per unit of work, or per execution if some work is unknown."""
-    metric = a[0].figure
-    rated = all(cost(record, metric) for record in (*a, *b)) and len({_counts_work(r, metric) for r in (*a, *b)}) == 1
+    metric, rated = a[0].figure, _by_rate(a, b)
     found = [[cost(record, metric) if rated else execution_seconds(record) for record in side] for side in (a, b)]
     costs_a, costs_b = ([seconds for seconds in side if seconds is not None] for side in found)
     return costs_a, costs_b
+
+
+def _by_rate(a: Sequence[Record], b: Sequence[Record]) -> bool:
+    """Return whether the work of all records is known, or of none, so that their costs per unit are comparable."""
+    metric, every = a[0].figure, (*a, *b)
+    return all(cost(record, metric) for record in every) and len({_counts_work(r, metric) for r in every}) == 1
+
+
+def _compared(a: Sequence[Record], b: Sequence[Record], evidence: Evidence | None) -> ComparedResults | None:
+    if evidence is None or evidence.costs is None:
+        return None
+    of_a, of_b = evidence.costs
+    if a[0].figure == "time" or not _by_rate(a, b):
+        return ComparedResults(of_a, of_b, "s")
+    return ComparedResults(1 / of_a, 1 / of_b, a[0].unit)
 
 
 def _counts_work(record: Record, metric: MainMetric) -> bool:

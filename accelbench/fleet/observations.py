@@ -17,14 +17,13 @@ from accelbench.gate.answer import GateAnswer
 from accelbench.gate.limits import repetition_values
 from accelbench.gate.node_gate import attributes_of
 from accelbench.history.fingerprint import fingerprint
+from accelbench.history.run_labels import NODE_TAG, node_of
 from accelbench.pack.read import find_pack
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.files import read_regular
 from accelbench.profiling.records.stored import first_fault
 from accelbench.results.find_run import OF_MACHINE, find_runs, runs_of_arguments
 
-NODE_TAG = "node="
-"""Tag of a run with the name of its node, as in `accelbench run --tag node=n17`."""
 DIRECTORY = "run.json"
 
 
@@ -153,8 +152,7 @@ def _add_run(data: FleetData, store: RunStore, known: set[tuple[str, str]], incl
         return
     known.add((info.run_id, str(info.created)))
     machine, tags = fingerprint(info), info.label.tags
-    named = (tag.removeprefix(NODE_TAG) for tag in tags if tag.startswith(NODE_TAG))
-    node = next(named, "") or info.label.name or store.path.name
+    node = node_of(info) or info.label.name or store.path.name
     data.add(machine, node, attributes_of(info.environment).items())
     pairs = (tag.partition("=") for tag in tags if not tag.startswith(NODE_TAG))
     data.add(machine, node, ((name, value or "yes") for name, _, value in pairs))

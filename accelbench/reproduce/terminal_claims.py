@@ -47,7 +47,7 @@ def print_judgement(judgement: StudyVerdicts, console: Console) -> None:
         console.print(Text(f"by {title(run)}", style="dim"))
     console.print(_table(judgement.claims), width=min(WIDTH, console.width))
     for note in judgement.paper.note:
-        console.print(Text(f"{note.id}, no verdict: {note.says} Note: {note.note}", style="dim"))
+        console.print(Text(f"{note.id}, {note.decision}. {note.says} Note: {note.note}", style="dim"))
     for line in judgement.notes:
         console.print(Text(line, style="yellow"))
     console.print(Text(f"{judgement.paper.name}: {judgement.sentence}", style="bold"))

@@ -20,6 +20,7 @@ from accelbench.report.sections import (
     scaling_of_trainings,
     sensor_readings,
     side_by_side,
+    speed_of_runs,
     strategies_compared,
     the_answer,
     the_machine,
@@ -73,7 +74,7 @@ STUDIES = Section(
 PHASES = Section(find=lambda run: run.groups, page=InPage("phases.html", "phases", "Phases"))
 METHOD = Section(find=lambda run: run, page=InPage("how_to_read.html", "method", "Method", _command_line))
 
-FIRST = (the_answer.section, the_runs.section, what_differs.section, the_answer.left_out)
+FIRST = (the_answer.section, speed_of_runs.section, the_runs.section, what_differs.section, the_answer.left_out)
 OVERVIEW = (
     AT_A_GLANCE,
     comparison_with_references.section,
@@ -105,6 +106,7 @@ TERMINAL = (
     flags.section,
     failed_and_skipped.section,
     the_answer.left_out,
+    speed_of_runs.section,
     the_answer.section,
     comparison_with_references.section,
     comparison_with_references.advice,

@@ -45,7 +45,7 @@ def written(folder: Path, text: str) -> str:
 
 def diagnosed(folder: Path) -> dict[str, Any]:
     """Return the only record of the only run."""
-    (run,) = (folder / "runs").iterdir()
+    (run,) = (folder / "runs").glob("*/")
     assert info(run)["status"] == "finished"
     (record,) = records(run)
     assert (run / "report.html").exists() == (record["status"] == "measured")

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from axe_core_python.selenium import Axe
 from selenium import webdriver
+from selenium.webdriver.common.keys import Keys
 
 from accelbench.execution.store import RunStore
 from accelbench.report import write_joined_report, write_report
 from accelbench.report.index import write_index
 from accelbench.report.joined import read_runs
+from accelbench.report.run_entries import entry_of
 from accelbench.report.section import Run
 from tests.browser import open_browser
 from tests.fixtures.report_node import rich_records, study_records
@@ -97,8 +99,8 @@ def failed_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def index_page(page: Path, failed_page: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    runs = [Run.of(RunStore.open(one.parent)) for one in (page, failed_page)]
-    return write_index(runs, tmp_path_factory.mktemp("index"))
+    stores = [RunStore.open(one.parent) for one in (page, failed_page)]
+    return write_index([entry_of(Run.of(store), store) for store in stores], tmp_path_factory.mktemp("index"))
 
 
 def show(browser: webdriver.Chrome, page: Path, width: int = 1280, scheme: str = "light", media: str = "") -> None:
@@ -183,7 +185,7 @@ def test_the_page_of_several_runs_fits_and_its_texts_do_not_overlap(
     show(browser, joined_page, width, "dark")
     assert ask(browser, "document.documentElement.scrollWidth") <= width
     assert ask(browser, CLIPPED) == []
-    assert ask(browser, "document.querySelectorAll('svg').length") == 3
+    assert ask(browser, "document.querySelectorAll('svg').length") == 4
     assert ask(browser, OUTSIDE) == []
     assert ask(browser, TOUCHING.format("svg")) == []
 
@@ -262,3 +264,19 @@ def test_long_tables_are_collapsed_and_commands_are_selected_completely(browser:
     show(browser, page, width=688, media="print")
     for table in ("#phases table", "#telemetry table"):
         assert ask(browser, f"document.querySelector('{table}').getBoundingClientRect().height") > 200
+
+
+def test_the_list_of_runs_is_filtered_by_the_keyboard(browser: webdriver.Chrome, index_page: Path) -> None:
+    show(browser, index_page)
+    rows = "return [...document.querySelectorAll('#runs tbody tr')].filter(row => row.checkVisibility()).length"
+    count = "return document.getElementById('count').textContent"
+    assert browser.execute_script(rows) == 2
+    browser.find_element("tag name", "body").send_keys("/")
+    field = browser.switch_to.active_element
+    assert field.get_attribute("id") == "filter"
+    field.send_keys("RICH")
+    assert (browser.execute_script(rows), browser.execute_script(count)) == (1, "1 of 2")
+    field.send_keys(" nowhere")
+    assert browser.execute_script(rows) == 0
+    field.send_keys(Keys.ESCAPE)
+    assert (browser.execute_script(rows), browser.execute_script(count)) == (2, "2 of 2")
