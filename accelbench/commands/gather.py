@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from accelbench.errors import UserError
+from accelbench.errors import DataDamaged, UserError
 
 EXIT_INCOMPLETE = 1
 
@@ -20,14 +20,19 @@ def command(folder: Path) -> int:
     not finished, or if a point failed.
     """
     from accelbench.output.console import say
-    from accelbench.report.index import folder_of, read_runs
+    from accelbench.report.stored_run import Run
     from accelbench.report.table import write_joined_table
     from accelbench.results.find_run import stored_runs
 
-    found, unreadable = read_runs(stored_runs(folder))
-    for reason in unreadable:
-        say(f"left out: {reason}", stderr=True)
-    runs = sorted(((folder_of(run).name, run) for run in found), key=lambda named: named[0])
+    runs: list[tuple[str, Run]] = []
+    unreadable = False
+    for store in stored_runs(folder):
+        try:
+            runs.append((store.path.name, Run.of(store)))
+        except (DataDamaged, UserError) as error:
+            unreadable = True
+            say(f"left out: {error}", stderr=True)
+    runs.sort(key=lambda named: named[0])
     if not runs:
         raise UserError(f"no run in {folder}: expected the output folder of a job (runs/slurm-JOB)")
     for name, run in runs:
