@@ -109,23 +109,16 @@ class JittedFunction:
 def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
     """Return the function to call after the import of JAX."""
 
+    calls = JittedCalls(session)
+
+    def jit(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        compiled = original(*arguments, **keywords)
+        if not hasattr(compiled, "lower"):  # a decorator, from keywords only
+            return lambda function: JittedFunction(compiled(function), calls)
+        return JittedFunction(compiled, calls)
+
     def watch_functions(module: ModuleType) -> None:
-        original, calls = module.jit, JittedCalls(session)
-
-        def jit(*arguments: Any, **keywords: Any) -> Any:
-            compiled = original(*arguments, **keywords)
-            if not session.active:
-                return compiled
-            if not hasattr(compiled, "lower"):  # a decorator, from keywords only
-                return lambda function: JittedFunction(compiled(function), calls)
-            return JittedFunction(compiled, calls)
-
-        def restore() -> None:
-            module.jit = original  # type: ignore[attr-defined]
-
-        sys.modules["functools"].update_wrapper(jit, original)
-        module.jit = jit  # type: ignore[attr-defined]
+        session.replace(module, "jit", jit)
         session.on_synchronize(calls.synchronize)
-        session.on_detach(restore)
 
     return {"jax": watch_functions}

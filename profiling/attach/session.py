@@ -66,6 +66,19 @@ class Session:
         """Register a framework's function that waits for its devices."""
         self._synchronizers.append(function)
 
+    def replace(self, owner: Any, name: str, observed: Callable[..., Any]) -> None:
+        """Replace a function of a module or class by `observed(function, *arguments)` until the observation ends."""
+        original = getattr(owner, name)
+
+        def replacement(*arguments: Any, **keywords: Any) -> Any:
+            if not self.active:
+                return original(*arguments, **keywords)
+            return observed(original, *arguments, **keywords)
+
+        sys.modules["functools"].update_wrapper(replacement, original)
+        setattr(owner, name, replacement)
+        self.on_detach(lambda: setattr(owner, name, original))
+
     def synchronize(self) -> None:
         """Wait for the devices of all frameworks."""
         for function in self._synchronizers:
