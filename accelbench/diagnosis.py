@@ -9,17 +9,26 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from accelbench.errors import RunBroken, UserError, reason_of
+from accelbench.execution.plan import CEILINGS, ceilings_of
+from accelbench.execution.progress import Progress
+from accelbench.execution.runner import run_plan
 from accelbench.execution.store import RUNS, RunInfo, RunStore, Settings, new_run_id, now
-from accelbench.output.console import say
+from accelbench.execution.suite import KERNEL_ROUNDS, load_suite
+from accelbench.output.console import PlainConsole, say
 from accelbench.output.format import percent, read
 from accelbench.output.plain_text import one_line
+from accelbench.profiling.analysis.course import course_of
+from accelbench.profiling.analysis.roofline import ceilings as ceilings_among
+from accelbench.profiling.analysis.roofline import share_of_ceiling
 from accelbench.profiling.devices import kinds
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.measure.script.judge import mean_examples, profile_of, timing_of
+from accelbench.profiling.measure.script.judge import flops_of, mean_examples, profile_of, timing_of
 from accelbench.profiling.measure.script.launch import exchange_folder, signals_passed_to, start
 from accelbench.profiling.measure.script.observe import FEWEST_STEPS, WARMUP_STEPS, ScriptObserver
 from accelbench.profiling.measure.script.running import (
@@ -36,7 +45,9 @@ from accelbench.profiling.records.script import SCRIPT, CodeLine, PrefetchedStep
 from accelbench.profiling.records.stored import readable
 from accelbench.profiling.records.telemetry import Telemetry
 from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.records.work import Bound as WorkBound
 from accelbench.profiling.records.work import Work
+from accelbench.results.earlier_ceilings import earlier_ceilings
 
 STOP_S = 10.0
 """Seconds for the script to end after SIGTERM; then it is killed."""
@@ -46,8 +57,14 @@ LINES = 2
 """Number of lines of code that are printed."""
 
 
-def diagnose(command: Sequence[str], out: Path | None, seconds: float, experiments: bool, stop: bool) -> int:
-    """Run the command, diagnose it, store the run and return the command's exit status."""
+def diagnose(
+    command: Sequence[str], out: Path | None, seconds: float, experiments: bool, stop: bool, ceilings: bool = False
+) -> int:
+    """Run the command, diagnose it, store the run and return the command's exit status.
+
+    With `ceilings`, the rate of the script's arithmetic is compared with the ceiling of the device, which is measured
+    after the script if no run of the last hour has it.
+    """
     if shutil.which(command[0]) is None:
         raise UserError(f"cannot start {command[0]}: it is not an executable program{_advice(command)}")
     with exchange_folder() as exchange:
@@ -61,12 +78,14 @@ def diagnose(command: Sequence[str], out: Path | None, seconds: float, experimen
             observer = ScriptObserver(lambda: process.poll() is None, exchange, store.path, seconds, experiments)
             try:
                 observer.observe()
-                answer(store, observer, name_of(command))
+                answer(store, observer, name_of(command), ceilings)
             except Exception as error:  # noqa: BLE001 - no error of the diagnosis may end the script
                 say(f"accelbench: the diagnosis failed: {one_line(f'{type(error).__name__}: {error}')}", stderr=True)
             if stop:
                 end(process)
             status = process.wait()
+    if status >= 0 or stop:
+        add_ceilings(store)
     store.close()
     return 0 if stop and status == -signal.SIGTERM else status if status >= 0 else 128 - status
 
@@ -183,15 +202,22 @@ def point_of(name: str, device: str) -> Point:
     return Point(f"{SCRIPT}{readable(name)}", device if device in kinds() else "cpu", {})
 
 
-def answer(store: RunStore, found: ScriptObserver, name: str) -> None:
-    """Store the record, write the report, and print the answer on stderr, which the script's output does not share."""
+def answer(store: RunStore, found: ScriptObserver, name: str, ceilings: bool = False) -> None:
+    """Store the record, write the report, and print the answer on stderr, which the script's output does not share.
+
+    With `ceilings`, those of a run of the last hour are used, if there is one.
+    """
     point = point_of(name, found.device)
     profile = profile_of(found, point)
     record = record_of(found, point, store.info().created).model_copy(update={"profile": profile})
     store.append(record)
     _finish(store, point, found.elapsed_s)
+    if ceilings and record.bound.metric:
+        _reuse_ceilings(store, record)
     for line in answer_lines(record):
         say(f"accelbench: {line}", stderr=True)
+    if record.bound.metric:
+        say(f"accelbench: {arithmetic_line(store, record)}", stderr=True)
     if record.timing:
         _report(store)
     else:
@@ -201,15 +227,17 @@ def answer(store: RunStore, found: ScriptObserver, name: str) -> None:
 def record_of(found: ScriptObserver, point: Point, started: datetime) -> Record:
     """Return the record of the observed steps, without a profile; `failed` with the reason if they are too few."""
     timing = timing_of(found.untouched) if len(found.untouched) >= FEWEST_STEPS else None
-    examples = mean_examples(found.untouched)
+    examples, counted = mean_examples(found.untouched), flops_of(found)
+    flops, dtype = counted or (None, None)
     return Record(
         point=point,
         figure="items" if examples else "time",
+        bound=WorkBound("arithmetic", dtype=dtype) if dtype else WorkBound(),
         status="measured" if timing else "failed",
         reason=None if timing else _no_timing(found),
         started=started,
         elapsed_s=found.elapsed_s,
-        work=Work(items=examples, item="examples") if examples else None,
+        work=Work(flops=flops, items=examples, item="examples") if flops or examples else None,
         timing=timing,
     )
 
@@ -219,11 +247,78 @@ def _finish(store: RunStore, point: Point, elapsed_s: float) -> None:
     store.write_info(store.info().model_copy(update=changes))
 
 
-def _report(store: RunStore) -> None:
+def _reuse_ceilings(store: RunStore, record: Record) -> None:
+    """Store the ceilings that bound the record from a run of the last hour; if there is none, they are to be measured.
+
+    `add_ceilings` measures them after the script, which would otherwise be disturbed.
+    """
+    info, device = store.info(), record.point.device
+    settings = info.settings.model_copy(update={"ceilings": True})
+    earlier = earlier_ceilings(_ceilings_of(record), Settings(rounds=KERNEL_ROUNDS), device, info.environment)
+    store.write_info(info.model_copy(update={"settings": settings, "earlier_ceilings": earlier}))
+
+
+def _ceilings_of(record: Record) -> list[Point]:
+    bound = record.bound
+    assert bound.metric
+    return ceilings_of({(record.point.device, bound.metric, bound.dtype, bound.cores)})
+
+
+def add_ceilings(store: RunStore) -> None:
+    """Measure the ceilings that `answer` did not find, add them to the run, and print the share of them."""
+    info = store.info()
+    record = next((record for record in store.lines() if record.bound.metric), None)
+    if record is None or not info.settings.ceilings or info.earlier_ceilings:
+        return
+    points = [replace(point, seed=info.settings.seed) for point in _ceilings_of(record)]
+    if not points:
+        return
+    say(f"accelbench: measuring the ceiling of {record.bound.dtype} arithmetic (--no-ceilings skips it)", stderr=True)
+    limit_s = load_suite(CEILINGS).max_seconds.get(record.point.device, info.settings.max_seconds)
+    settings = info.settings.model_copy(update={"rounds": KERNEL_ROUNDS, "max_seconds": limit_s})
+    try:
+        with TemporaryDirectory(prefix="accelbench-") as folder:
+            changes = {"plan": points, "settings": settings}
+            measured = RunStore.create(Path(folder, "ceilings"), info.model_copy(update=changes))
+            run_plan(measured, Progress(PlainConsole(stderr=True, quiet=True)))
+            for ceiling in measured.lines():
+                store.append(ceiling)
+            measured.close()
+    except KeyboardInterrupt:
+        return
+    store.write_info(info.model_copy(update={"plan": [*points, *info.plan]}))
+    say(f"accelbench: {arithmetic_line(store, record)}", stderr=True)
+    _report(store, written="")
+
+
+def arithmetic_line(store: RunStore, record: Record) -> str:
+    """Return the FLOPs of a step, their rate, and the share of the ceiling, if the run has one."""
+    info, rate = store.info(), record.rate("flops")
+    assert record.work is not None
+    text = f"{read(record.work.flops or 0.0, 'FLOP')} a step in {record.bound.dtype}"
+    if rate is None:
+        return text
+    text = f"{text}, {read(rate, 'FLOP/s')}"
+    earlier = info.earlier_ceilings.records if info.earlier_ceilings else []
+    records = [*store.points(), *earlier]
+    if not info.settings.ceilings or not any(each.ceiling for each in records):
+        return text
+    share = share_of_ceiling(record, ceilings_among(records, [course_of(each) for each in records]))
+    if share.value is None:
+        return f"{text}; share of the ceiling unknown: {share.reason}"
+    return (
+        f"{text}: {percent(share.value)} of this machine's measured {share.of} ({read(share.bound or 0.0, 'FLOP/s')})"
+    )
+
+
+def _report(store: RunStore, written: str = "accelbench: report ") -> None:
+    """Write the report; print its path after the text `written`, if there is one."""
     from accelbench.report import write_report
 
     try:
-        say(f"accelbench: report {write_report(store)}", stderr=True)
+        path = write_report(store)
+        if written:
+            say(f"{written}{path}", stderr=True)
     except (RunBroken, OSError) as error:
         say(f"accelbench: {one_line(str(error))}", stderr=True)
 

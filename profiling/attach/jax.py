@@ -82,6 +82,8 @@ class JittedFunction:
             return self._function(*arguments, **keywords)
         calls.threads.add(thread)
         try:
+            if self.trains and calls.session.count is not None:
+                calls.session.count.call("jax", self._function, arguments, keywords)
             results = self._function(*arguments, **keywords)
         finally:
             calls.threads.discard(thread)

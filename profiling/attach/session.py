@@ -55,6 +55,8 @@ class Session:
         self._experiment: InputExperiment | None = None
         self._reported = False
         self._trace: Any = None
+        self.count: Any = None
+        """The count of the current step's FLOPs; None for other steps."""
         self._detachers: list[Callable[[], None]] = []
         self._synchronizers: list[Callable[[], None]] = []
 
@@ -87,12 +89,20 @@ class Session:
     def forget(self) -> None:
         """End the observation in a forked child, whose events belong to another process."""
         self.active = False
+        self._end_count()
 
     def detach(self) -> None:
         """End the observation and remove all hooks."""
         self.active = False
+        self._end_count()
         while self._detachers:
             self._detachers.pop()()
+
+    def _end_count(self) -> None:
+        count, self.count = self.count, None
+        if count is not None:
+            count.end()
+            self.emit("flops", count.flops, count.reason)
 
     def emit(self, *words: object) -> None:
         """Add an event: its words, each as a Python literal without tabs or line ends."""
@@ -144,7 +154,7 @@ class Session:
             self.emit("drained")
         self._steps += 1
         self._wait, self._examples, self._boundary, self._kind = 0.0, 0, False, "plain"
-        if self._experiment is not None or self._trace is not None:
+        if self._special:
             self._after_special_step()
         if now >= self._due:
             self.flush()
@@ -159,7 +169,7 @@ class Session:
 
     @property
     def _special(self) -> bool:
-        return self._experiment is not None or self._trace is not None
+        return self._experiment is not None or self._trace is not None or self.count is not None
 
     def next_batch(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
         """Return `produce(iterator)`, and add the wait for it to the current step."""
@@ -196,6 +206,7 @@ class Session:
         return batch
 
     def _after_special_step(self) -> None:
+        self._end_count()
         if self._trace is not None and self._trace.step_ended():
             self.emit("traced", self._trace.device, self._trace.reason)
             self._trace, self._kind = None, "after trace"
@@ -240,6 +251,10 @@ class Session:
         elif command == "prefetch":
             self._reported = False
             self._experiment = InputExperiment(int(arguments[0]), int(arguments[1]), self.synchronize)
+        elif command == "count":
+            from .flops import FlopCount
+
+            self.count, self._kind = FlopCount(self._framework), "counted"
         elif command == "trace":
             from .tracers import StepTrace
 

@@ -37,6 +37,8 @@ class FunctionCalls:
         finally:
             del self._outermost[thread]
         if function in self._training:
+            if self._session.count is not None:
+                self._session.count.call("tensorflow", function, arguments, keywords)
             self._session.guarded(self._session.counted_step, FUNCTION, id(function), "tensorflow")
         return result
 

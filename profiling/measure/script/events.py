@@ -26,7 +26,8 @@ class ScriptStep:
     examples: int
     starts_epoch: bool
     kind: str
-    """`plain`, `drained` (it includes the wait for the device), `traced`, `after trace`, `probed` or `prefetched`."""
+    """`plain`, `drained` (it includes the wait for the device), `counted` (under the counter of FLOPs), `traced`,
+    `after trace`, `probed` or `prefetched`."""
 
 
 @dataclass
@@ -53,6 +54,8 @@ class ScriptEvents:
     """Kind of the traced device, and the reason for a missing trace."""
     experiment: tuple[int, bool, str | None] | None = None
     """Number of prefetched batches, whether the random numbers were the same, and the reason for a refusal."""
+    flops: tuple[dict[str, float], str | None] | None = None
+    """FLOPs of the counted step by dtype, and the reason for a missing count."""
     error: str | None = None
     _offset: int = 0
     _end: float | None = None
@@ -68,7 +71,7 @@ class ScriptEvents:
         for line in data.decode("ascii", errors="replace").splitlines():
             try:
                 self._add(*map(ast.literal_eval, line.split("\t")))
-            except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            except (ValueError, SyntaxError, TypeError, AttributeError, RecursionError, MemoryError):
                 self.error = self.error or f"the script wrote an invalid event: {line[:80]!r}"
 
     def send(self, *words: str) -> None:
@@ -110,6 +113,8 @@ class ScriptEvents:
             self.traced = words[0], words[1]
         elif kind == "experiment":
             self.experiment = words[0], words[1], words[2]
+        elif kind == "flops":
+            self.flops = {str(dtype): float(flops) for dtype, flops in words[0].items()}, words[1]
         elif kind == "error":
             self.error = str(words[0])
 

@@ -55,6 +55,17 @@ def mean_examples(steps: Sequence[ScriptStep]) -> float | None:
     return float(np.mean(examples)) if any(examples) else None
 
 
+def flops_of(found: ScriptObserver) -> tuple[float, str] | None:
+    """Return the FLOPs of a step with the mean number of examples, and the dtype of most of them; None if unknown."""
+    by_dtype, reason = found.events.flops or ({}, None)
+    flops = sum(by_dtype.values())
+    if reason or not flops > 0:
+        return None
+    counted = next((step.examples for step in found.events.steps if step.kind == "counted"), 0)
+    mean = mean_examples(found.untouched)
+    return flops * (mean / counted if mean and counted else 1.0), max(sorted(by_dtype), key=by_dtype.__getitem__)
+
+
 def profile_of(found: ScriptObserver, point: Point) -> Profile:
     """Return the profile of an observed script."""
     steps = samples_of(found.untouched)

@@ -91,6 +91,7 @@ class ScriptObserver:
             self._wait(lambda: bool(self.events.steps), LATE_STEP_S if self.events.framework else 0.0)
         if self.events.steps:
             self._time_steps()
+            self._count_flops()
             self._trace_steps()
             self._sample_host()
         if self.untouched:
@@ -168,6 +169,17 @@ class ScriptObserver:
 
     def _step_s(self) -> float:
         return sum(step.seconds for step in self.untouched) / len(self.untouched)
+
+    def _count_flops(self) -> None:
+        if not self.untouched or not self._observed("the FLOPs of a step"):
+            return
+        self.events.send("count")
+        if not self._wait(lambda: self.events.flops is not None, REPLY_S + 5 * self._step_s()):
+            self.missing.append(f"the FLOPs of a step: {self._why_ended()}")
+            return
+        assert self.events.flops is not None
+        if reason := self.events.flops[1]:
+            self.missing.append(f"the FLOPs of a step: {reason}")
 
     def _trace_steps(self) -> None:
         if not self.untouched or not self._observed("the trace"):

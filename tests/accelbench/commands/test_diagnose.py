@@ -191,7 +191,7 @@ def trained(script: str, folder: Path, *options: str) -> str:
     Assert that the output equals the output of the script alone for as many steps or epochs.
     """
     training = [sys.executable, str(SCRIPTS / script)]
-    diagnosis = command("diagnose", "--seconds", "1", *options, *training)
+    diagnosis = command("diagnose", "--no-ceilings", "--seconds", "1", *options, *training)
     with subprocess.Popen(
         diagnosis, cwd=folder, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -219,6 +219,8 @@ def test_a_slow_transform_is_found_and_the_training_is_the_same(tmp_path: Path) 
     assert cause(record) == "input"
     assert record["timing"]["summary"]["count"] >= 10
     assert found["examples"] == 32
+    assert record["work"]["flops"] == 2 * 32 * 64 * (2 * 64 + 3 * 10)
+    assert record["bound"]["dtype"] == "float32"
     assert found["waiting"] > 0.5
     assert found["waiting_lines"][0]["function"] == "augment"
     assert found["prefetched"], found["missing"]
@@ -242,6 +244,7 @@ def test_a_loop_of_jax_is_device_bound_and_the_training_is_the_same(tmp_path: Pa
     found = record["profile"]["script"]
     assert cause(record) == "device"
     assert found["steps_by"] == "jitted calls"
+    assert record["work"]["flops"] == pytest.approx((3 * 4 - 1) * 2 * 128 * 512 * 512, rel=0.05)
     assert record["timing"]["summary"]["count"] >= 10
     assert found["waiting"] is None
 
@@ -250,7 +253,7 @@ def test_a_loop_of_jax_is_device_bound_and_the_training_is_the_same(tmp_path: Pa
 @pytest.mark.needs("torch")
 def test_many_small_operations_are_host_bound(accelbench: Run, tmp_path: Path) -> None:
     script = SCRIPTS / "torch_small_operations.py"
-    done = accelbench("diagnose", "--stop", "--seconds", "1", sys.executable, script, "100000")
+    done = accelbench("diagnose", "--no-ceilings", "--stop", "--seconds", "1", sys.executable, script, "100000")
     assert done.returncode == 0
     record = diagnosed(tmp_path)
     assert cause(record) == "dispatch"
@@ -260,7 +263,7 @@ def test_many_small_operations_are_host_bound(accelbench: Run, tmp_path: Path) -
 @pytest.mark.slow
 def test_keras_waits_for_its_input(accelbench: Run, tmp_path: Path) -> None:
     script = SCRIPTS / "keras_slow_input.py"
-    done = accelbench("diagnose", "--stop", "--seconds", "1", sys.executable, script, "1000")
+    done = accelbench("diagnose", "--no-ceilings", "--stop", "--seconds", "1", sys.executable, script, "1000")
     assert done.returncode == 0
     record = diagnosed(tmp_path)
     found = record["profile"]["script"]
