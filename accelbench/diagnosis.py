@@ -21,14 +21,15 @@ from accelbench.execution.runner import run_plan
 from accelbench.execution.store import RUNS, RunInfo, RunStore, Settings, new_run_id, now
 from accelbench.execution.suite import KERNEL_ROUNDS, load_suite
 from accelbench.output.console import PlainConsole, say
-from accelbench.output.format import percent, read
+from accelbench.output.format import counted, percent, read
 from accelbench.output.plain_text import one_line
 from accelbench.profiling.analysis.course import course_of
 from accelbench.profiling.analysis.roofline import ceilings as ceilings_among
 from accelbench.profiling.analysis.roofline import share_of_ceiling
 from accelbench.profiling.devices import kinds
+from accelbench.profiling.files import read_regular
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.measure.script.judge import flops_of, mean_examples, profile_of, timing_of
+from accelbench.profiling.measure.script.judge import flops_of, mean_examples, memory_of, profile_of, timing_of
 from accelbench.profiling.measure.script.launch import exchange_folder, signals_passed_to, start
 from accelbench.profiling.measure.script.observe import FEWEST_STEPS, WARMUP_STEPS, ScriptObserver
 from accelbench.profiling.measure.script.running import (
@@ -41,7 +42,7 @@ from accelbench.profiling.measure.script.running import (
 from accelbench.profiling.records.bottleneck import Bottleneck, Bound
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Profile, Record
-from accelbench.profiling.records.script import SCRIPT, CodeLine, PrefetchedSteps, ScriptProfile
+from accelbench.profiling.records.script import SCRIPT, CodeLine, PrefetchedSteps, ScriptMemory, ScriptProfile
 from accelbench.profiling.records.stored import readable
 from accelbench.profiling.records.telemetry import Telemetry
 from accelbench.profiling.records.timing import Timing
@@ -53,6 +54,7 @@ STOP_S = 10.0
 """Seconds for the script to end after SIGTERM; then it is killed."""
 VERDICTS: dict[Bound, str] = {"device-bound": "compute-bound", "dispatch-bound": "host-bound"}
 """Names of bounds where a script's answer differs from the record."""
+KILLED = "the kernel killed the script, because the memory of the host or of its control group was exhausted"
 LINES = 2
 """Number of lines of code that are printed."""
 
@@ -75,15 +77,18 @@ def diagnose(
             store.close()
             raise RunBroken(f"cannot start {command[0]}: {reason_of(error)}") from error
         with signals_passed_to(process):
+            record, kills = None, kernel_kills()
             observer = ScriptObserver(lambda: process.poll() is None, exchange, store.path, seconds, experiments)
             try:
                 observer.observe()
-                answer(store, observer, name_of(command), ceilings)
+                record = answer(store, observer, name_of(command), ceilings)
             except Exception as error:  # noqa: BLE001 - no error of the diagnosis may end the script
                 say(f"accelbench: the diagnosis failed: {one_line(f'{type(error).__name__}: {error}')}", stderr=True)
             if stop:
                 end(process)
             status = process.wait()
+        if record is not None:
+            _add_end(store, observer, record, status == -signal.SIGKILL and kernel_kills() > kills)
     if status >= 0 or stop:
         add_ceilings(store)
     store.close()
@@ -202,7 +207,7 @@ def point_of(name: str, device: str) -> Point:
     return Point(f"{SCRIPT}{readable(name)}", device if device in kinds() else "cpu", {})
 
 
-def answer(store: RunStore, found: ScriptObserver, name: str, ceilings: bool = False) -> None:
+def answer(store: RunStore, found: ScriptObserver, name: str, ceilings: bool = False) -> Record:
     """Store the record, write the report, and print the answer on stderr, which the script's output does not share.
 
     With `ceilings`, those of a run of the last hour are used, if there is one.
@@ -222,6 +227,33 @@ def answer(store: RunStore, found: ScriptObserver, name: str, ceilings: bool = F
         _report(store)
     else:
         say(f"accelbench: run {store.path}", stderr=True)
+    return record
+
+
+def _add_end(store: RunStore, found: ScriptObserver, record: Record, killed: bool) -> None:
+    """Store and print the memory again if the script ended out of memory after the answer; `killed` by the kernel."""
+    found.events.read()
+    memory = memory_of(found)
+    if killed:
+        memory = memory.model_copy(update={"exhausted": KILLED})
+    assert record.profile is not None
+    assert record.profile.script is not None
+    if memory.exhausted in (None, record.profile.script.memory.exhausted):
+        return
+    script = record.profile.script.model_copy(update={"memory": memory})
+    profile = record.profile.model_copy(update={"script": script})
+    store.append(record.model_copy(update={"profile": profile}))
+    for line in memory_lines(memory):
+        say(f"accelbench: {line}", stderr=True)
+
+
+def kernel_kills() -> int:
+    """Return the number of processes that the kernel has killed because memory was exhausted; 0 if unknown."""
+    try:
+        text = read_regular(Path("/proc/vmstat")).decode("ascii")
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith("oom_kill ")), 0)
 
 
 def record_of(found: ScriptObserver, point: Point, started: datetime) -> Record:
@@ -351,7 +383,28 @@ def answer_lines(record: Record) -> Iterator[str]:
         yield from _verdict(profile, profile.script)
     what = "the host's time" if profile.script.waiting is None else "the host's time without input"
     yield from _places(what, profile.script.host_lines)
+    yield from memory_lines(profile.script.memory)
     yield from profile.script.missing[:3]
+
+
+def memory_lines(memory: ScriptMemory) -> Iterator[str]:
+    """Yield the lines on the peaks of memory, and on the largest variables of a script that ended out of memory."""
+    peaks = []
+    if memory.device_peak is not None:
+        limit = f" of {read(memory.device_limit, 'B')}" if memory.device_limit else ""
+        peaks.append(f"device {read(memory.device_peak, 'B')}{limit}")
+    if memory.device_reserved and memory.fragmentation is not None:
+        unused = f"{percent(memory.fragmentation)} of it unused"
+        peaks.append(f"{read(memory.device_reserved, 'B')} reserved on the device, {unused}")
+    if memory.host_peak is not None:
+        peaks.append(f"host {read(memory.host_peak, 'B')}")
+    if peaks:
+        yield f"Peak memory: {', '.join(peaks)}"
+    if memory.exhausted:
+        yield f"Out of memory: {memory.exhausted}"
+    if memory.largest:
+        sizes = (f"{each.name} {read(each.bytes, 'B')} ({counted(each.arrays, 'array')})" for each in memory.largest)
+        yield f"Largest variables: {', '.join(sizes)}"
 
 
 def _speed(timing: Timing, record: Record) -> str:

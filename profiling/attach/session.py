@@ -55,6 +55,7 @@ class Session:
         self._experiment: InputExperiment | None = None
         self._reported = False
         self._trace: Any = None
+        self._watches_end = False
         self.count: Any = None
         """The count of the current step's FLOPs; None for other steps."""
         self._detachers: list[Callable[[], None]] = []
@@ -120,7 +121,28 @@ class Session:
     def importing(self, framework: str) -> None:
         """Report that the script begins to import a framework."""
         if self.active:
+            if not self._watches_end:
+                import atexit  # which every framework imports
+
+                self._watches_end = True
+                atexit.register(self._ended, os.getpid())
             self.emit("framework", framework)
+            self.flush()
+
+    def _ended(self, pid: int) -> None:
+        """Report what was largest if this process ends by an exception that reports exhausted memory."""
+        error = getattr(sys, "last_value", None)
+        if error is None or pid != os.getpid():
+            return
+        from .memory import device_memory, is_out_of_memory, largest_variables
+
+        try:
+            if is_out_of_memory(error):
+                text = f"{type(error).__name__}: {error}".partition("\n")[0]
+                self.emit("out of memory", text, largest_variables(error.__traceback__), device_memory(self._framework))
+                self.flush()
+        except Exception as failure:  # noqa: BLE001 - an error of the observation must not change how the script ends
+            self.emit("error", f"{type(failure).__name__}: {failure}")
             self.flush()
 
     def counted_step(self, source: int, counted: int, framework: str) -> None:
@@ -255,6 +277,10 @@ class Session:
             from .flops import FlopCount
 
             self.count, self._kind = FlopCount(self._framework), "counted"
+        elif command == "memory":
+            from .memory import device_memory
+
+            self.emit("memory", device_memory(self._framework))
         elif command == "trace":
             from .tracers import StepTrace
 

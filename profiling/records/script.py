@@ -44,6 +44,36 @@ class PrefetchedSteps(Stored):
     """Whether the script drew the same random numbers as without the experiment."""
 
 
+class LargeVariable(Stored):
+    """A variable of a script that ended out of memory, with all arrays that it contains."""
+
+    name: str
+    """The name of the variable, and of its function if it is local."""
+    bytes: Count
+    """The size of its arrays in bytes; an array that is in several variables belongs to the first of them."""
+    arrays: Count
+    """The number of its arrays."""
+
+
+class ScriptMemory(Stored):
+    """Memory of a script until the answer, or until it ended out of memory."""
+
+    host_peak: Count | None = None
+    """The largest resident memory of the script's process in bytes, without its child processes; null if unknown."""
+    device_peak: Count | None = None
+    """The largest memory in use on the script's first device in bytes; null if the framework does not report it."""
+    device_reserved: Count | None = None
+    """The largest memory that the framework's allocator reserved on that device in bytes; null if not reported."""
+    device_limit: Count | None = None
+    """The memory of that device in bytes, as the framework reports it."""
+    fragmentation: Share | None = None
+    """1 − `device_peak` ÷ `device_reserved`: the share of the reserved memory that no array occupied at the peak."""
+    exhausted: str | None = None
+    """The exception by which the script ended out of memory; null if it did not."""
+    largest: list[LargeVariable] = []
+    """The largest variables of a script that ended out of memory, the largest first."""
+
+
 class ScriptProfile(Stored):
     """Steps of a user's script, and the lines of its own code that take the time."""
 
@@ -67,5 +97,7 @@ class ScriptProfile(Stored):
     """The experiment on the input; null if there was none, with the reason in `missing`."""
     confirmed: bool | None = None
     """Whether the experiment agrees with the bottleneck; null without an experiment."""
+    memory: ScriptMemory = ScriptMemory()
+    """The memory of the script."""
     missing: list[str] = []
     """The missing results, each with the reason, as text."""

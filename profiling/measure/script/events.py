@@ -56,6 +56,10 @@ class ScriptEvents:
     """Number of prefetched batches, whether the random numbers were the same, and the reason for a refusal."""
     flops: tuple[dict[str, float], str | None] | None = None
     """FLOPs of the counted step by dtype, and the reason for a missing count."""
+    memory: dict[str, int] | None = None
+    """Peak, peak reservation and limit of the device's memory in bytes, as far as they are known."""
+    out_of_memory: tuple[str, list[tuple[str, int, int]]] | None = None
+    """Exception by which the script ended, and its largest variables: name, bytes and number of arrays."""
     error: str | None = None
     _offset: int = 0
     _end: float | None = None
@@ -115,6 +119,11 @@ class ScriptEvents:
             self.experiment = words[0], words[1], words[2]
         elif kind == "flops":
             self.flops = {str(dtype): float(flops) for dtype, flops in words[0].items()}, words[1]
+        elif kind == "memory":
+            self.memory = {str(name): int(size) for name, size in words[0].items()}
+        elif kind == "out of memory":
+            self.out_of_memory = str(words[0]), [(str(name), int(size), int(count)) for name, size, count in words[1]]
+            self.memory = {str(name): int(size) for name, size in words[2].items()} or self.memory
         elif kind == "error":
             self.error = str(words[0])
 

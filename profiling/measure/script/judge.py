@@ -13,7 +13,8 @@ from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObse
 from accelbench.profiling.records.bottleneck import Bottleneck, Bound
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Profile
-from accelbench.profiling.records.script import PrefetchedSteps, ScriptProfile
+from accelbench.profiling.records.script import LargeVariable, PrefetchedSteps, ScriptMemory, ScriptProfile
+from accelbench.profiling.records.stored import readable
 from accelbench.profiling.records.timing import SteadySteps, Timing
 from accelbench.profiling.timing.statistics import ratio_interval, summarize
 from accelbench.profiling.timing.steady import steady_steps
@@ -99,9 +100,26 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
                 "host_lines": found.host_lines,
                 "prefetched": prefetched,
                 "confirmed": confirmed,
+                "memory": memory_of(found),
                 "missing": found.missing,
             }
         ),
+    )
+
+
+def memory_of(found: ScriptObserver) -> ScriptMemory:
+    """Return the memory of an observed script."""
+    device = found.events.memory or {}
+    peak, reserved = device.get("peak"), device.get("reserved")
+    error, largest = found.events.out_of_memory or (None, [])
+    return ScriptMemory(
+        host_peak=found.host_peak,
+        device_peak=peak,
+        device_reserved=reserved,
+        device_limit=device.get("limit"),
+        fragmentation=max(0.0, 1 - peak / reserved) if peak is not None and reserved else None,
+        exhausted=readable(error) if error else None,
+        largest=[LargeVariable(name=readable(name), bytes=size, arrays=count) for name, size, count in largest],
     )
 
 

@@ -13,7 +13,7 @@ from time import perf_counter, sleep
 
 import psutil
 
-from accelbench.profiling.host.counters import HostCounterSampler
+from accelbench.profiling.host.counters import HostCounterSampler, read_process
 from accelbench.profiling.host.profiler import HostProfiler
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.lines import code_lines
@@ -42,6 +42,8 @@ PAUSE_S = 5.0
 """Approximate maximum of the pause in which batches are fetched, in seconds."""
 MEMORY_SHARE = 0.1
 """Share of the free memory that prefetched batches may occupy."""
+MEMORY_S = 2.0
+"""Seconds to wait for the statistics of the device's memory, besides two steps."""
 REPLY_S = 60.0
 """Seconds to wait for the end of the trace or the experiment, besides the steps themselves."""
 NO_STEP_S, LATE_STEP_S = 60.0, 1800.0
@@ -68,6 +70,8 @@ class ScriptObserver:
         self.host: HostProfile | None = None
         self.waiting_lines: list[CodeLine] = []
         self.host_lines: list[CodeLine] = []
+        self.host_peak: int | None = None
+        """Largest resident memory of the script's process so far, in bytes."""
         self.missing: list[str] = []
         self.elapsed_s = self._begin = 0.0
 
@@ -96,6 +100,9 @@ class ScriptObserver:
             self._sample_host()
         if self.untouched:
             self._take_input_away()
+        if self.events.steps and self.running() and not self.events.error:
+            self.events.send("memory")
+            self._wait(lambda: self.events.memory is not None, MEMORY_S + 2 * self._step_s() if self.untouched else 0.0)
 
     def _until_detached(self, observe: Callable[[], None]) -> None:
         self._begin = perf_counter()
@@ -125,6 +132,11 @@ class ScriptObserver:
 
     def _read(self) -> None:
         self.events.read()
+        if self.events.pid is not None:
+            try:
+                self.host_peak = read_process(self.events.pid)["rss_peak_bytes"] or self.host_peak
+            except (OSError, KeyError, ValueError):
+                return  # the process has ended
 
     def _time_steps(self) -> None:
         """Time steps without any profiler, for the requested seconds and at least `FEWEST_STEPS` steps."""

@@ -115,6 +115,36 @@ def test_a_missing_program_leaves_no_run(
     assert main(["diagnose"]) == 2
 
 
+EXHAUSTED = """
+import sys
+import jax
+import numpy as np
+
+weights = [np.ones((500, 1000)), np.ones(1000)]
+
+def train(batch):
+    raise MemoryError("no memory for 7 GB")
+
+train(np.ones(500))
+"""
+
+
+def test_a_script_that_ends_out_of_memory_reports_its_largest_variables(accelbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "jax.py").write_text("jit = lambda function: function", encoding="utf-8")
+    script = written(tmp_path, EXHAUSTED)
+    alone = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    done = accelbench("diagnose", sys.executable, script)
+    assert done.returncode == alone.returncode == 1
+    assert alone.stderr in done.stderr
+    memory = diagnosed(tmp_path)["profile"]["script"]["memory"]
+    assert "MemoryError" in memory["exhausted"]
+    assert [(each["name"], each["bytes"], each["arrays"]) for each in memory["largest"]] == [
+        ("weights", 8 * 501_000, 2),
+        ("batch in train", 8 * 500, 1),
+    ]
+    assert memory["host_peak"] > 8 * 501_000
+
+
 BUSY = """
 import time
 

@@ -9,8 +9,9 @@ import pytest
 
 from accelbench.profiling.host.stacks import Stacks, parse_stacks
 from accelbench.profiling.measure.script.events import ScriptStep
-from accelbench.profiling.measure.script.judge import checked, help_input, samples_of, timing_of, waiting_of
+from accelbench.profiling.measure.script.judge import checked, help_input, memory_of, samples_of, timing_of, waiting_of
 from accelbench.profiling.measure.script.lines import code_lines
+from accelbench.profiling.measure.script.observe import ScriptObserver
 from accelbench.profiling.records.bottleneck import Bottleneck, Bound
 from accelbench.profiling.records.script import PrefetchedSteps
 
@@ -85,6 +86,14 @@ def test_lines_are_of_the_users_own_files_without_the_libraries_frames(tmp_path:
     waiting, other = code_lines(stacks, 7, is_own, tmp_path)
     assert [(line.file, line.line, line.share) for line in waiting] == [("pkg/data.py", 4, 0.75), ("train.py", 9, 0.25)]
     assert [(line.file, line.line, line.share) for line in other] == [("train.py", 11, 0.9)]
+
+
+def test_fragmentation_is_the_unused_share_of_the_reserved_memory(tmp_path: Path) -> None:
+    found = ScriptObserver(lambda: False, tmp_path, tmp_path, 1.0, experiments=False)
+    assert memory_of(found).fragmentation is None
+    found.events.memory = {"peak": 6_000, "reserved": 8_000, "limit": 10_000}
+    memory = memory_of(found)
+    assert (memory.device_peak, memory.fragmentation, memory.device_limit) == (6_000, 0.25, 10_000)
 
 
 @pytest.mark.parametrize(
