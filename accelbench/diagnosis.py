@@ -30,7 +30,7 @@ from accelbench.profiling.devices import kinds
 from accelbench.profiling.files import read_regular
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.measure.script.judge import flops_of, mean_examples, memory_of, profile_of, timing_of
-from accelbench.profiling.measure.script.launch import exchange_folder, signals_passed_to, start
+from accelbench.profiling.measure.script.launch import exchange_folder, rank_variables, signals_passed_to, start
 from accelbench.profiling.measure.script.observe import FEWEST_STEPS, WARMUP_STEPS, ScriptObserver
 from accelbench.profiling.measure.script.running import (
     SENSOR_S,
@@ -78,7 +78,11 @@ def diagnose(
             raise RunBroken(f"cannot start {command[0]}: {reason_of(error)}") from error
         with signals_passed_to(process):
             record, kills = None, kernel_kills()
-            observer = ScriptObserver(lambda: process.poll() is None, exchange, store.path, seconds, experiments)
+            ranked = rank_variables(command) is not None
+            observer = ScriptObserver(
+                lambda: process.poll() is None, exchange, store.path, seconds, experiments, ranked
+            )
+            ceilings = ceilings and not ranked  # ranks share the cores of a host in an unknown way
             try:
                 observer.observe()
                 record = answer(store, observer, name_of(command), ceilings)
@@ -175,6 +179,9 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 def name_of(command: Sequence[str]) -> str:
     """Return the name of the script in a command: `train.py`, `package.module`, or the program."""
+    if rank_variables(command):
+        scripts = [word for word in command if word.endswith(".py")]
+        return os.path.basename((scripts or command)[0])
     words = iter(command)
     next(words)
     for word in words:
@@ -360,7 +367,8 @@ def _no_timing(found: ScriptObserver) -> str:
     if found.events.error:
         return f"the observation ended with an error: {found.events.error}"
     if found.events.pid is None:
-        return "the command started no Python interpreter that reads PYTHONPATH (options -I, -E, -S)"
+        who = "the launcher started no rank on this host with a" if found.ranked else "the command started no"
+        return f"{who} Python interpreter that reads PYTHONPATH (options -I, -E, -S)"
     if not found.events.steps:
         return (
             "no training step was found: no optimizer of PyTorch or Keras, no training function compiled by JAX or "
@@ -383,8 +391,34 @@ def answer_lines(record: Record) -> Iterator[str]:
         yield from _verdict(profile, profile.script)
     what = "the host's time" if profile.script.waiting is None else "the host's time without input"
     yield from _places(what, profile.script.host_lines)
+    yield from rank_lines(profile.script, timing)
     yield from memory_lines(profile.script.memory)
     yield from profile.script.missing[:3]
+
+
+def rank_lines(script: ScriptProfile, timing: Timing | None) -> Iterator[str]:
+    """Yield the lines on several ranks: which one is slow, and in which part of a step."""
+    if script.world == 1:
+        return
+    found, slow = [each for each in script.ranks if each.parts], script.slow_rank
+    if not found or timing is None:
+        yield f"Ranks: {script.world}, not compared; the answer is of the first one on this host"
+        return
+    elsewhere = f" of {script.world}" if len(found) < script.world else ""
+    parts = []
+    for part in found[0].parts:
+        seconds = [each.parts[part] for each in found if part in each.parts]
+        parts.append(f"{part} {read(min(seconds), 's')} to {read(max(seconds), 's')}")
+    yield f"Ranks: {len(found)}{elsewhere} compared over {found[0].steps} steps: {', '.join(parts)}"
+    if slow is None:
+        yield "No rank is slower than the others in a part of a step that does not wait for them"
+    else:
+        delay = read(slow.delay_s, "s", slow.delay_low, slow.delay_high)
+        share = percent(slow.delay_s / timing.execution.seconds)
+        yield (
+            f"Rank {slow.rank} is slow in {slow.part}: {delay} ({percent(slow.relative)}) longer than in the other ranks; "
+            f"they wait for it, {share} of a step"
+        )
 
 
 def memory_lines(memory: ScriptMemory) -> Iterator[str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, ClassVar
 
+    from .parts import StepParts
+
 JITTED, FUNCTION, OPTIMIZER, FIT, MARKS = range(5)
 """Sources of steps in ascending order of precedence: calls of a function compiled by JAX or TensorFlow, steps of an
 optimizer, Keras' `fit`, and the user's marks."""
@@ -55,6 +57,7 @@ class Session:
         self._experiment: InputExperiment | None = None
         self._reported = False
         self._trace: Any = None
+        self._parts: StepParts | None = None
         self._watches_end = False
         self.count: Any = None
         """The count of the current step's FLOPs; None for other steps."""
@@ -69,8 +72,9 @@ class Session:
         """Register a framework's function that waits for its devices."""
         self._synchronizers.append(function)
 
-    def replace(self, owner: Any, name: str, observed: Callable[..., Any]) -> None:
-        """Replace a function of a module or class by `observed(function, *arguments)` until the observation ends."""
+    def replace(self, owner: Any, name: str, observed: Callable[..., Any]) -> Callable[[], None]:
+        """Replace a function of a module or class by `observed(function, *arguments)`, and return a function that
+        restores it; the end of the observation restores it, too."""
         original = getattr(owner, name)
 
         def replacement(*arguments: Any, **keywords: Any) -> Any:
@@ -80,7 +84,14 @@ class Session:
 
         sys.modules["functools"].update_wrapper(replacement, original)
         setattr(owner, name, replacement)
-        self.on_detach(lambda: setattr(owner, name, original))
+
+        def restore() -> None:
+            if restore in self._detachers:
+                self._detachers.remove(restore)
+                setattr(owner, name, original)
+
+        self.on_detach(restore)
+        return restore
 
     def synchronize(self) -> None:
         """Wait for the devices of all frameworks."""
@@ -96,8 +107,14 @@ class Session:
         """End the observation and remove all hooks."""
         self.active = False
         self._end_count()
+        if self._parts is not None:
+            self._parts.remove()
+            self._parts = None
         while self._detachers:
-            self._detachers.pop()()
+            function = self._detachers[-1]
+            function()
+            if function in self._detachers:
+                self._detachers.remove(function)
 
     def _end_count(self) -> None:
         count, self.count = self.count, None
@@ -175,7 +192,12 @@ class Session:
         if self._kind == "drained":
             self.emit("drained")
         self._steps += 1
+        if self._parts is not None and self._parts.step_ended(self._steps, self._wait):
+            self._parts = None
+            self.emit("parted")
         self._wait, self._examples, self._boundary, self._kind = 0.0, 0, False, "plain"
+        if self._parts is not None:
+            self._kind = "parts"
         if self._special:
             self._after_special_step()
         if now >= self._due:
@@ -277,6 +299,12 @@ class Session:
             from .flops import FlopCount
 
             self.count, self._kind = FlopCount(self._framework), "counted"
+        elif command == "parts":
+            from .parts import StepParts
+            from .tracers import imported_framework
+
+            self._parts = StepParts(self, int(arguments[0]), self._framework or imported_framework())
+            self._kind = "parts"
         elif command == "memory":
             from .memory import device_memory
 

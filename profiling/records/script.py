@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from accelbench.profiling.records.stored import Count, Duration, Positive, Several, Share, Stored
+from accelbench.profiling.records.stored import Count, Duration, Finite, Positive, Seconds, Several, Share, Stored
 
 SCRIPT = "script:"
 """The beginning of the benchmark's name in the record of a script."""
@@ -74,6 +74,34 @@ class ScriptMemory(Stored):
     """The largest variables of a script that ended out of memory, the largest first."""
 
 
+class ScriptRank(Stored):
+    """One of several ranks of a script, and the parts of its steps that do not wait for the other ranks."""
+
+    rank: Count
+    """The number of the rank, from 0."""
+    steps: Count
+    """The number of steps with timed parts."""
+    parts: dict[Literal["input", "forward", "backward", "optimizer"], Seconds] = {}
+    """The typical seconds of each part: the mean of the medians of blocks of steps. Other parts are unknown."""
+
+
+class SlowRank(Stored):
+    """A rank that is significantly slower than the others in a part of a step."""
+
+    rank: Count
+    """The number of the rank, from 0."""
+    part: Literal["input", "forward", "backward", "optimizer"]
+    """The part of a step that takes longer in this rank."""
+    delay_s: Positive
+    """The additional seconds per step, compared with the median of the other ranks."""
+    delay_low: Finite
+    """The lower end of the 95 % interval of `delay_s`."""
+    delay_high: Positive
+    """The upper end of the same interval."""
+    relative: Positive
+    """`delay_s` ÷ the seconds of this part in the other ranks."""
+
+
 class ScriptProfile(Stored):
     """Steps of a user's script, and the lines of its own code that take the time."""
 
@@ -99,5 +127,11 @@ class ScriptProfile(Stored):
     """Whether the experiment agrees with the bottleneck; null without an experiment."""
     memory: ScriptMemory = ScriptMemory()
     """The memory of the script."""
+    world: Several = 1
+    """The number of ranks, on all hosts."""
+    ranks: list[ScriptRank] = []
+    """The ranks on this host, if there are several; the other fields are of the first of them."""
+    slow_rank: SlowRank | None = None
+    """The slowest rank, and in which part; null if no rank is significantly slower, or if they were not compared."""
     missing: list[str] = []
     """The missing results, each with the reason, as text."""

@@ -27,7 +27,7 @@ class ScriptStep:
     starts_epoch: bool
     kind: str
     """`plain`, `drained` (it includes the wait for the device), `counted` (under the counter of FLOPs), `traced`,
-    `after trace`, `probed` or `prefetched`."""
+    `parts` (its parts are timed), `after trace`, `probed` or `prefetched`."""
 
 
 @dataclass
@@ -60,6 +60,12 @@ class ScriptEvents:
     """Peak, peak reservation and limit of the device's memory in bytes, as far as they are known."""
     out_of_memory: tuple[str, list[tuple[str, int, int]]] | None = None
     """Exception by which the script ended, and its largest variables: name, bytes and number of arrays."""
+    world: int = 1
+    """Number of ranks that the launcher has started, on all hosts."""
+    parts: dict[int, tuple[float | None, ...]] = field(default_factory=dict)
+    """Seconds of input, forward, backward and optimizer by the number of the step; None for a part without hooks."""
+    parted: bool = False
+    """Whether all requested steps have their parts."""
     error: str | None = None
     _offset: int = 0
     _end: float | None = None
@@ -119,6 +125,12 @@ class ScriptEvents:
             self.experiment = words[0], words[1], words[2]
         elif kind == "flops":
             self.flops = {str(dtype): float(flops) for dtype, flops in words[0].items()}, words[1]
+        elif kind == "part":
+            self.parts[int(words[0])] = tuple(None if seconds is None else float(seconds) for seconds in words[1:])
+        elif kind == "parted":
+            self.parted = True
+        elif kind == "world":
+            self.world = int(words[0])
         elif kind == "memory":
             self.memory = {str(name): int(size) for name, size in words[0].items()}
         elif kind == "out of memory":

@@ -10,10 +10,19 @@ import numpy as np
 from accelbench.profiling.analysis.bottleneck import bottleneck
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObserver
+from accelbench.profiling.measure.script.slow_rank import FEWEST_STEPS as FEWEST_COMPARED
+from accelbench.profiling.measure.script.slow_rank import PARTS, slow_rank, typical
 from accelbench.profiling.records.bottleneck import Bottleneck, Bound
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Profile
-from accelbench.profiling.records.script import LargeVariable, PrefetchedSteps, ScriptMemory, ScriptProfile
+from accelbench.profiling.records.script import (
+    LargeVariable,
+    PrefetchedSteps,
+    ScriptMemory,
+    ScriptProfile,
+    ScriptRank,
+    SlowRank,
+)
 from accelbench.profiling.records.stored import readable
 from accelbench.profiling.records.timing import SteadySteps, Timing
 from accelbench.profiling.timing.statistics import ratio_interval, summarize
@@ -101,9 +110,59 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
                 "prefetched": prefetched,
                 "confirmed": confirmed,
                 "memory": memory_of(found),
+                "world": max(1, found.events.world) if found.ranked else 1,
+                "ranks": ranks_of(found),
+                "slow_rank": slow_rank_of(found, step_s),
                 "missing": found.missing,
             }
         ),
+    )
+
+
+def part_times(found: ScriptObserver) -> dict[int, dict[str, list[float]]]:
+    """Return the seconds of each known part by rank, in the steps that were timed in all ranks of this host."""
+    events = {found.rank: found.events, **found.others}
+    steps = sorted(set.intersection(*(set(each.parts) for each in events.values())))
+    times = {
+        rank: {part: [each.parts[step][index] for step in steps] for index, part in enumerate(PARTS)}
+        for rank, each in sorted(events.items())
+    }
+    return {
+        rank: {part: [seconds for seconds in found if seconds is not None] for part, found in parts.items()}
+        for rank, parts in times.items()
+        if steps
+    }
+
+
+def ranks_of(found: ScriptObserver) -> list[ScriptRank]:
+    """Return the ranks of this host, if there are several."""
+    if not found.others:
+        return []
+    times = part_times(found)
+    levels = {
+        rank: {part: typical(seconds) for part, seconds in parts.items() if len(seconds) >= FEWEST_COMPARED}
+        for rank, parts in times.items()
+    }
+    return [
+        ScriptRank.model_validate({"rank": rank, "steps": max(map(len, times[rank].values())), "parts": levels[rank]})
+        for rank in times
+    ]
+
+
+def slow_rank_of(found: ScriptObserver, step_s: float | None) -> SlowRank | None:
+    """Return the slowest rank; None if none is significantly slower than the others, or if they were not compared."""
+    delay = slow_rank(part_times(found), step_s) if found.others and step_s else None
+    if delay is None:
+        return None
+    return SlowRank.model_validate(
+        {
+            "rank": delay.rank,
+            "part": delay.part,
+            "delay_s": delay.seconds,
+            "delay_low": delay.low,
+            "delay_high": delay.high,
+            "relative": delay.relative,
+        }
     )
 
 
