@@ -416,8 +416,8 @@ def rank_lines(script: ScriptProfile, timing: Timing | None) -> Iterator[str]:
         delay = read(slow.delay_s, "s", slow.delay_low, slow.delay_high)
         share = percent(slow.delay_s / timing.execution.seconds)
         yield (
-            f"Rank {slow.rank} is slow in {slow.part}: {delay} ({percent(slow.relative)}) longer than in the other ranks; "
-            f"they wait for it, {share} of a step"
+            f"Rank {slow.rank} is slow in {slow.part}: {delay} ({percent(slow.relative)}) longer than in the other "
+            f"ranks; they wait for it, {share} of a step"
         )
 
 

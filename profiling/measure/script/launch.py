@@ -53,7 +53,8 @@ def rank_variables(command: Sequence[str]) -> str | None:
 
 def rank_folders(folder: Path) -> dict[int, Path]:
     """Return the folders of the ranks that have started so far on this host."""
-    found = (path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+    # The file of events is the last one that a rank creates.
+    found = (path for path in folder.iterdir() if not path.is_symlink() and (path / "events").exists())
     return {int(rank): path for path in found if (rank := path.name.partition("-")[0]).isdecimal()}
 
 

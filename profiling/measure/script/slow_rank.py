@@ -25,7 +25,7 @@ ERROR = 0.05
 """Probability to name a rank if none is slow, over all ranks and parts."""
 USUAL = 0.01
 """Difference between the same part of equally fast ranks that is not reported, as a share of the part."""
-RELEVANT = 0.001
+RELEVANT = 0.005
 """Smallest reported delay, as a share of a step."""
 
 Times = Mapping[int, Mapping[str, Sequence[float]]]

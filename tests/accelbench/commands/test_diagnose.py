@@ -313,3 +313,19 @@ def test_a_loop_of_tensorflow_waits_for_its_input_and_the_training_is_the_same(t
     assert (found["steps_by"], found["examples"], found["confirmed"]) == ("tf.function calls", 16, True)
     assert found["waiting"] > 0.5
     assert "tf.data" in record["profile"]["bottleneck"]["help"]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("torch")
+def test_the_slow_one_of_two_ranks_is_found(accelbench: Run, tmp_path: Path) -> None:
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    script = str(SCRIPTS / "torch_slow_rank.py")
+    done = accelbench("diagnose", "--stop", "--seconds", "1", *launcher, script, "1000000")
+    assert done.returncode == 0, done.stderr
+    record = diagnosed(tmp_path)
+    assert record["point"]["benchmark"] == "script:torch_slow_rank.py"
+    found = record["profile"]["script"]
+    assert (found["world"], [rank["rank"] for rank in found["ranks"]]) == (2, [0, 1])
+    assert found["slow_rank"], found
+    assert (found["slow_rank"]["rank"], found["slow_rank"]["part"]) == (1, "forward")
+    assert {*found["ranks"][0]["parts"]} == {"input", "forward", "backward", "optimizer"}
