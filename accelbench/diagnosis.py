@@ -88,15 +88,17 @@ def diagnose(
                 record = answer(store, observer, name_of(command), ceilings)
             except Exception as error:  # noqa: BLE001 - no error of the diagnosis may end the script
                 say(f"accelbench: the diagnosis failed: {one_line(f'{type(error).__name__}: {error}')}", stderr=True)
-            if stop:
+            if stopped := stop and process.poll() is None:
                 end(process)
             status = process.wait()
         if record is not None:
             _add_end(store, observer, record, status == -signal.SIGKILL and kernel_kills() > kills)
-    if status >= 0 or stop:
+    if stopped and (ranked or status == -signal.SIGTERM):  # launchers report the signal in various ways
+        status = 0
+    if status >= 0:
         add_ceilings(store)
     store.close()
-    return 0 if stop and status == -signal.SIGTERM else status if status >= 0 else 128 - status
+    return status if status >= 0 else 128 - status
 
 
 def diagnose_process(pid: int, out: Path | None, seconds: float) -> None:

@@ -37,7 +37,10 @@ class FlopCount:
         self.flops: dict[str, float] = {}
         self.reason: str | None = None
         self._mode: Any = None
-        if (framework or imported_framework()) == "torch":
+        framework = framework or imported_framework()
+        if framework is None:
+            self.reason = "the script has imported no framework that counts them"
+        elif framework == "torch":
             self._attempt(self._begin_torch)
 
     def call(self, framework: str, function: Any, arguments: Any, keywords: Any) -> None:
