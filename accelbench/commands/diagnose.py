@@ -26,7 +26,7 @@ from accelbench.settings.limits import MOST_SECONDS
 @click.option("--no-ceilings", is_flag=True, help="Do not measure the ceiling that the script's FLOP/s are a share of.")
 @click.option("--stop", is_flag=True, help="End the script after the answer.")
 @OUT_OPTION
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="python SCRIPT [ARGUMENT]...")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[LAUNCHER ...] python SCRIPT [ARGUMENT]...")
 def command(
     seconds: float,
     pid: int | None,
@@ -46,6 +46,7 @@ def command(
     \b
       accelbench diagnose python train.py --epochs 3
       accelbench diagnose --stop python -m package.train
+      accelbench diagnose torchrun --nproc-per-node 2 train.py
       accelbench diagnose --pid 4711
     """
     from accelbench.diagnosis import diagnose, diagnose_process

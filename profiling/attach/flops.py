@@ -80,7 +80,7 @@ class FlopCount:
 
         count = self
 
-        class CountingMode(TorchDispatchMode):
+        class CountingMode(TorchDispatchMode):  # type: ignore[misc]
             supports_higher_order_operators = True
 
             def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -108,7 +108,7 @@ class JittedFunction:
         return self._function.trace(*arguments, **keywords)
 
 
-def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
     """Return the function to call after the import of JAX."""
 
     calls = JittedCalls(session)

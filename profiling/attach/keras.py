@@ -34,7 +34,7 @@ class ObservedIterator:
         return next(self._iterator)
 
 
-def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
     """Return the functions to call after the import of Keras' modules."""
 
     def batch_ended(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:

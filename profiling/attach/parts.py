@@ -14,13 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .session import Session
-
 
 class StepParts:
     """Parts of a number of steps, each from the end of the previous one."""
 
-    def __init__(self, session: Session, steps: int, framework: str | None) -> None:
+    def __init__(self, session: Any, steps: int, framework: str | None) -> None:
         self._session, self._left = session, steps
         self._removers: list[Callable[[], None]] = []
         self._torch = sys.modules["torch"] if framework == "torch" else None

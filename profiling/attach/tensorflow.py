@@ -50,7 +50,7 @@ class FunctionCalls:
         self._training.add(self._outermost.get(get_ident(), functions[-1]))
 
 
-def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
     """Return the functions to call after the import of TensorFlow's modules."""
     calls: list[FunctionCalls] = []
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
     """Return the functions to call after the import of PyTorch's modules."""
 
     def watch_optimizers(module: ModuleType) -> None:
