@@ -165,7 +165,7 @@ class ScriptObserver:
         self.rank = min(folders)
         first = ScriptEvents(folders[self.rank])
         first.read()
-        if len(folders) < first.world and perf_counter() - self._found < RANKS_S:
+        if first.pid is None or (len(folders) < first.world and perf_counter() - self._found < RANKS_S):
             return
         self.events = first
         self.others = {rank: ScriptEvents(folder) for rank, folder in folders.items() if rank != self.rank}
