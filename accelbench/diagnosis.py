@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -83,22 +84,31 @@ def diagnose(
                 lambda: process.poll() is None, exchange, store.path, seconds, experiments, ranked
             )
             ceilings = ceilings and not ranked  # ranks share the cores of a host in an unknown way
-            try:
+            with _errors_printed():
                 observer.observe()
                 record = answer(store, observer, name_of(command), ceilings)
-            except Exception as error:  # noqa: BLE001 - no error of the diagnosis may end the script
-                say(f"accelbench: the diagnosis failed: {one_line(f'{type(error).__name__}: {error}')}", stderr=True)
             if stopped := stop and process.poll() is None:
                 end(process)
             status = process.wait()
-        if record is not None:
-            _add_end(store, observer, record, status == -signal.SIGKILL and kernel_kills() > kills)
+        with _errors_printed():
+            if record is not None:
+                _add_end(store, observer, record, status == -signal.SIGKILL and kernel_kills() > kills)
     if stopped and (ranked or status == -signal.SIGTERM):  # launchers report the signal in various ways
         status = 0
     if status >= 0:
-        add_ceilings(store)
+        with _errors_printed():
+            add_ceilings(store)
     store.close()
     return status if status >= 0 else 128 - status
+
+
+@contextmanager
+def _errors_printed() -> Iterator[None]:
+    """Print an error of the diagnosis, which must neither end the script nor change its exit status."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - see above
+        say(f"accelbench: the diagnosis failed: {one_line(f'{type(error).__name__}: {error}')}", stderr=True)
 
 
 def diagnose_process(pid: int, out: Path | None, seconds: float) -> None:
@@ -226,7 +236,7 @@ def answer(store: RunStore, found: ScriptObserver, name: str, ceilings: bool = F
     record = record_of(found, point, store.info().created).model_copy(update={"profile": profile})
     store.append(record)
     _finish(store, point, found.elapsed_s)
-    if ceilings and record.bound.metric:
+    if ceilings and record.timing and record.bound.metric:
         _reuse_ceilings(store, record)
     for line in answer_lines(record):
         say(f"accelbench: {line}", stderr=True)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class StepParts:
-    """Parts of a number of steps, each from the end of the previous one."""
+class PartTimer:
+    """Timer of the parts of a number of steps, each from the end of the previous one."""
 
     def __init__(self, session: Any, steps: int, framework: str | None) -> None:
         self._session, self._left = session, steps

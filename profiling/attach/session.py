@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, ClassVar
 
-    from .parts import StepParts
+    from .parts import PartTimer
 
 JITTED, FUNCTION, OPTIMIZER, FIT, MARKS = range(5)
 """Sources of steps in ascending order of precedence: calls of a function compiled by JAX or TensorFlow, steps of an
@@ -57,7 +57,7 @@ class Session:
         self._experiment: InputExperiment | None = None
         self._reported = False
         self._trace: Any = None
-        self._parts: StepParts | None = None
+        self._parts: PartTimer | None = None
         self._watches_end = False
         self.count: Any = None
         """The count of the current step's FLOPs; None for other steps."""
@@ -151,9 +151,9 @@ class Session:
         error = getattr(sys, "last_value", None)
         if error is None or pid != os.getpid():
             return
-        from .memory import device_memory, is_out_of_memory, largest_variables
-
         try:
+            from .memory import device_memory, is_out_of_memory, largest_variables
+
             if is_out_of_memory(error):
                 text = f"{type(error).__name__}: {error}".partition("\n")[0]
                 self.emit("out of memory", text, largest_variables(error.__traceback__), device_memory(self._framework))
@@ -300,10 +300,10 @@ class Session:
 
             self.count, self._kind = FlopCount(self._framework), "counted"
         elif command == "parts":
-            from .parts import StepParts
+            from .parts import PartTimer
             from .tracers import imported_framework
 
-            self._parts = StepParts(self, int(arguments[0]), self._framework or imported_framework())
+            self._parts = PartTimer(self, int(arguments[0]), self._framework or imported_framework())
             self._kind = "parts"
         elif command == "memory":
             from .memory import device_memory

@@ -47,6 +47,8 @@ RANKS_S = 20.0
 """Seconds to wait for further ranks after the first one has started; ranks on other hosts do not appear."""
 PARTS_S, FEWEST_PARTED, MOST_PARTED = 5.0, 60, 400
 """Shortest duration of the steps with timed parts in seconds, and their smallest and largest number."""
+MEMORY_EVERY_S = 1.0
+"""Seconds between two readings of the script's memory."""
 MEMORY_S = 2.0
 """Seconds to wait for the statistics of the device's memory, besides two steps."""
 REPLY_S = 60.0
@@ -91,7 +93,7 @@ class ScriptObserver:
         self.host_peak: int | None = None
         """Largest resident memory of the script's process so far, in bytes."""
         self.missing: list[str] = []
-        self.elapsed_s = self._begin = self._found = 0.0
+        self.elapsed_s = self._begin = self._found = self._memory_due = 0.0
 
     def observe(self) -> None:
         """Observe the script until all parts are finished, or the script ends."""
@@ -128,6 +130,7 @@ class ScriptObserver:
         try:
             observe()
         finally:
+            self._memory_due = 0.0
             self._read()
             for events in self._all_events():
                 events.send("detach")
@@ -175,7 +178,8 @@ class ScriptObserver:
             self._find_ranks()
         for events in self._all_events():
             events.read()
-        if self.events.pid is not None:
+        if self.events.pid is not None and perf_counter() >= self._memory_due:
+            self._memory_due = perf_counter() + MEMORY_EVERY_S
             try:
                 self.host_peak = read_process(self.events.pid)["rss_peak_bytes"] or self.host_peak
             except (OSError, KeyError, ValueError):
