@@ -82,7 +82,7 @@ class ScriptRank(Stored):
     steps: Count
     """The number of steps with timed parts."""
     parts: dict[Literal["input", "forward", "backward", "optimizer"], Seconds] = {}
-    """The typical seconds of each part: the mean of the medians of blocks of steps. Other parts are unknown."""
+    """The median seconds of each part per step; a part that is missing is unknown."""
 
 
 class SlowRank(Stored):

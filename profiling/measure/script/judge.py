@@ -11,7 +11,7 @@ from accelbench.profiling.analysis.bottleneck import bottleneck
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObserver
 from accelbench.profiling.measure.script.slow_rank import FEWEST_STEPS as FEWEST_COMPARED
-from accelbench.profiling.measure.script.slow_rank import PARTS, slow_rank, typical
+from accelbench.profiling.measure.script.slow_rank import PARTS, slow_rank
 from accelbench.profiling.records.bottleneck import Bottleneck, Bound
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Profile
@@ -140,7 +140,7 @@ def ranks_of(found: ScriptObserver) -> list[ScriptRank]:
         return []
     times = part_times(found)
     levels = {
-        rank: {part: typical(seconds) for part, seconds in parts.items() if len(seconds) >= FEWEST_COMPARED}
+        rank: {part: float(np.median(seconds)) for part, seconds in parts.items() if len(seconds) >= FEWEST_COMPARED}
         for rank, parts in times.items()
     }
     return [

@@ -75,11 +75,6 @@ def _delays(part: str, times: Times, step_s: float) -> list[Delay]:
     return found
 
 
-def typical(seconds: Sequence[float]) -> float:
-    """Return the typical seconds of a part, for at least `FEWEST_STEPS` steps: the mean of the medians of blocks."""
-    return float(_block_medians(seconds).mean())
-
-
 def _block_medians(seconds: Sequence[float]) -> NDArray[np.float64]:
     length = len(seconds) // BLOCKS
     return np.asarray(np.median(np.array(seconds[-BLOCKS * length :]).reshape(BLOCKS, length), axis=1))
