@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from accelbench.diagnosis import _reuse_ceilings, arithmetic_line, new_store, point_of
-from accelbench.execution.store import RunStore, now
+from accelbench.execution.store import RunStore, Settings, now
 from accelbench.profiling.measure.script.events import ScriptStep
 from accelbench.profiling.measure.script.judge import timing_of
 from accelbench.profiling.records.point import Point
@@ -15,7 +16,9 @@ from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import Bound, Work
 
 
-def record(point: Point, flops: float, ceiling: bool = False, repetition: int = 1) -> Record:
+def record(
+    point: Point, flops: float, ceiling: bool = False, repetition: int = 1, noise: tuple[str, ...] = ()
+) -> Record:
     """Return a record with a rate of 10 executions per second."""
     steps = [ScriptStep(0.1 + 1e-5 * (number % 3), 0.0, 0, False, "plain") for number in range(30)]
     return Record(
@@ -28,6 +31,7 @@ def record(point: Point, flops: float, ceiling: bool = False, repetition: int = 
         work=Work(flops=flops),
         timing=timing_of(steps),
         round=repetition,
+        noise=list(noise),
     )
 
 
@@ -54,4 +58,13 @@ def test_a_rate_is_a_share_of_the_ceiling_of_an_earlier_run(monkeypatch: pytest.
     line = arithmetic_line(store, script)
     assert "25" in line
     assert "40" in line
+    store.close()
+
+
+def test_a_noisy_ceiling_limits_the_share(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    peak = Point("peak-arith", "cpu", {"dtype": "float32", "cores": "all"})
+    script = record(point_of("train.py", "cpu"), 1e9)
+    store = run_with([script, record(peak, 4e9, True, noise=("other load",))], monkeypatch, tmp_path)
+    store.write_info(store.info().model_copy(update={"settings": Settings(ceilings=True)}))
+    assert re.search(r"at most 25\S* ?%", arithmetic_line(store, script))
     store.close()
