@@ -151,6 +151,8 @@ def _compared(row: Row, value: float, unit: str) -> str:
 
 def _ratio(first: Row, other: Row, change: PointChange) -> SpeedRatio:
     notes = tuple(_notes(first, other, change))
+    if first.record.bound_sign() or other.record.bound_sign():
+        return SpeedRatio(UNKNOWN, "", notes)  # the rates above two bounds may have any ratio
     if change.evidence:
         speed = change.evidence.speed
         return SpeedRatio(f"× {digits(speed.value)}", f"{digits(speed.low)}–{digits(speed.high)}", notes)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from accelbench.export.terminal import WIDTH, new_table
 from accelbench.output.console import HangingText, PlainConsole
-from accelbench.output.format import UNKNOWN, bound, digits, metric_texts, quality_in_short, seconds, share
+from accelbench.output.format import bound, digits, metric_texts, quality_in_short, seconds, share
 from accelbench.report.bottleneck_text import bottleneck_in_short, bottleneck_line, bottleneck_text, shares_text
 from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Group, Row, each_at_most, shell_command, trained_on
@@ -282,7 +282,7 @@ def _print_bounds(groups: Sequence[Group], console: Console, everything: bool) -
         if doubtful:
             console.print(Text(f"{name}, noisy (shares ≈ are doubtful): {'; '.join(doubtful)}", style="dim"))
         for reason in reasons:
-            console.print(Text(f"{name} {UNKNOWN}: {reason}", style="dim"))
+            console.print(Text(f"% of {name} unknown: {reason}", style="dim"))
 
 
 def _processes(run: Run) -> str:

@@ -70,8 +70,8 @@ def test_a_column_without_known_values_is_replaced_by_the_reason(tmp_path: Path)
     store = make_run(tmp_path / "run", [lone])
     out = printed(store)
     assert "peak" not in out
-    assert "peak –: " in printed(store, verbose=True)
-    assert "ceiling –: " in out
+    assert "% of peak unknown: " in printed(store, verbose=True)
+    assert "% of ceiling unknown: " in out
 
 
 def test_printing_the_table_imports_no_heavy_library(rich_run: RunStore) -> None:
@@ -115,7 +115,7 @@ def test_a_noisy_run_lists_each_cause_once_and_marks_its_results(tmp_path: Path,
     assert "5 of 6 results" in words
     assert "0.5–1.3 of 2 CPUs" in words
     assert "swapped 12 MiB (1 result)" in words
-    assert out.count("ceiling –") == 0
+    assert out.count("% of ceiling unknown") == 0
     assert out.count("≈ 100 %") == 4
     assert all(f"{dtype} arithmetic" in words for dtype in ("float16", "bfloat16", "float32", "float64"))
     assert out.count("~0.9998 PFLOP/s") + out.count("~1.000 ms") == 5
@@ -197,7 +197,7 @@ def test_a_run_without_ceilings_has_no_shares_of_a_ceiling(tmp_path: Path) -> No
     ceiling = record("fma", figure="flops", ceiling=True, work=Work(flops=2e9))
     point = record("matmul", figure="flops", work=Work(flops=1e9))
     store = make_run(tmp_path / "run", [ceiling, point], settings=Settings(ceilings=False))
-    assert "ceiling –: " in printed(store)
+    assert "% of ceiling unknown: " in printed(store)
     assert "50%" not in printed(store)
     assert 'id="ceilings"' not in render_page(Run.of(store))
     write_tables(store, Run.of(store))
