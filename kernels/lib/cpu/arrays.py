@@ -11,6 +11,7 @@ from numba import prange
 from accelbench.kernels.lib.cpu.caches import last_level_bytes
 from accelbench.kernels.lib.cpu.huge_pages import HUGE_PAGE, huge_empty
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
+from accelbench.profiling.machine.free_memory import sharing_processes
 
 SMALLEST = 64 << 20
 """Minimum bytes of an array, if the caches are small."""
@@ -41,9 +42,12 @@ def touch(array: Any, value: Any, threads: int) -> None:
 
 
 def elements_per_array(itemsize: int, threads: int) -> int:
-    """Return a length of at least four times the last-level caches (STREAM's rules), in whole CHUNKs per thread."""
+    """Return a length of at least four times the last-level caches (STREAM's rules), in whole CHUNKs per thread.
+
+    Processes that run together share the caches, and each has its part of this length.
+    """
     step = threads * CHUNK
-    wanted = max(4 * (last_level_bytes() or UNLISTED), SMALLEST) // itemsize
+    wanted = max(4 * (last_level_bytes() or UNLISTED) // sharing_processes(), SMALLEST) // itemsize
     return -(-wanted // step) * step
 
 
