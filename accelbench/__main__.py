@@ -1,9 +1,9 @@
 """Command line: `accelbench` and `python -m accelbench`.
 
 Exit status: 0 all points measured and verified, or skipped; 1 a point failed, nothing was measured, the run was aborted
-or data is corrupt; 2 usage error, unknown name or missing device; 3 regression found by `--fail-on` of `compare` or
-`pair`, or odd node of `fleet`; 130 interrupted. `gate`: 0 fit, 1 unfit, 2 unknown.
-`soak`: 0 all results right, 1 a wrong one, 2 not measurable.
+or data is corrupt; 2 usage error, unknown name or missing device; 3 regression found by `--fail-on` of `compare`,
+`pair` or `fleet`, or odd node of `fleet`; 130 interrupted. `gate`: 0 fit, 1 unfit, 2 unknown. `soak`: 0 all results
+right, 1 a wrong one, 2 not measurable.
 """
 
 from __future__ import annotations
