@@ -16,7 +16,7 @@ from accelbench.errors import UserError, reason_of
 from accelbench.fleet.fleet_document import FleetComparison, change_text, signed
 from accelbench.fleet.observations import FleetData
 from accelbench.fleet.strips import Strip, draw_strips, draw_trends
-from accelbench.fleet.trend import Trend, trends
+from accelbench.fleet.trend import FleetTrend, trends
 from accelbench.history.spread import NORMAL_QUARTILE
 from accelbench.output.format import counted, percent, read
 from accelbench.profiling.files import replace_file
@@ -101,7 +101,7 @@ def _strip(metric: str, rows: pd.DataFrame) -> Strip:
     )
 
 
-def _trend(machine: str, of_all: list[Trend], number: int) -> Markup | None:
+def _trend(machine: str, of_all: list[FleetTrend], number: int) -> Markup | None:
     found = [trend for trend in of_all if trend.machine == machine]
     return draw_trends(found, f"trend-{number}", f"Trend of {machine} over days") if found else None
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from accelbench.fleet.odd import Floats
-from accelbench.fleet.trend import Trend
+from accelbench.fleet.trend import FleetTrend
 from accelbench.output.format import clip, counted
 from accelbench.report.svg import (
     GRID,
@@ -119,7 +119,7 @@ def _density(values: Floats, low: float, high: float) -> tuple[Floats, NDArray[n
     return centres[part], np.sqrt(counts[part] / counts.max())
 
 
-def draw_trends(trends: Sequence[Trend], name: str, title: str) -> Markup:
+def draw_trends(trends: Sequence[FleetTrend], name: str, title: str) -> Markup:
     """Draw the metrics with the widest trends over days."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator

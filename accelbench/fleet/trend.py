@@ -15,7 +15,7 @@ LEAST_NODES = 5
 
 
 @dataclass(frozen=True)
-class Trend:
+class FleetTrend:
     """Speed of a metric by day, over the nodes that were measured on several days."""
 
     machine: str
@@ -31,7 +31,7 @@ class Trend:
         return max(self.changes) - min(self.changes)
 
 
-def trends(data: FleetData) -> list[Trend]:
+def trends(data: FleetData) -> list[FleetTrend]:
     """Return the trends of all metrics with at least two days, the widest first."""
     if len(set(data.days)) < 2:
         return []
@@ -56,5 +56,5 @@ def trends(data: FleetData) -> list[Trend]:
         if len(days) > 1:
             dates = [date.fromordinal(int(day)) for day in days.index]
             changes = [float(value) for value in np.expm1(days["median"])]
-            found.append(Trend(str(machine), str(metric), int(part["node"].nunique()), dates, changes))
+            found.append(FleetTrend(str(machine), str(metric), int(part["node"].nunique()), dates, changes))
     return sorted(found, key=lambda trend: (-trend.range, trend.machine, trend.metric))

@@ -154,7 +154,7 @@ def soak_node(settings: SoakSettings, report: Callable[[str], object] = lambda t
     with ExitStack() as stack:
         stack.callback(_end_all, units)
         stack.enter_context(signals_as_ctrl_c())
-        load_s, interrupted, observed = 0.0, False, Observations()
+        load_s, interrupted, observed = 0.0, False, LoadObservations()
         try:
             _start(units, points, environment, settings)
             report(f"preparing {len(units):,} processes")
@@ -243,7 +243,7 @@ def _process(name: str, device: Device, model: str, job: UnitJob, variables: Map
 
 
 def _load(
-    units: Sequence[Unit], settings: SoakSettings, observed: Observations, report: Callable[[str], object]
+    units: Sequence[Unit], settings: SoakSettings, observed: LoadObservations, report: Callable[[str], object]
 ) -> float:
     """Run the load and return its duration in seconds."""
     loaded = [unit for unit in units if not unit.ended]
@@ -333,7 +333,7 @@ def _end_all(units: Sequence[Unit]) -> None:
 
 
 @dataclass
-class Observations:
+class LoadObservations:
     """Sensors and counters over the load."""
 
     begin: float = 0.0
@@ -383,7 +383,10 @@ class Observations:
 
 @contextmanager
 def _observed(
-    points: Mapping[Device, Sequence[Point]], environment: Environment, settings: SoakSettings, observed: Observations
+    points: Mapping[Device, Sequence[Point]],
+    environment: Environment,
+    settings: SoakSettings,
+    observed: LoadObservations,
 ) -> Iterator[None]:
     """Sample the sensors during the block, also if it is interrupted."""
     samplers = {
@@ -419,7 +422,7 @@ def _answer(
     interrupted: bool,
     environment: Environment,
     units: Sequence[Unit],
-    observed: Observations,
+    observed: LoadObservations,
 ) -> SoakAnswer:
     found = [_unit_answer(unit) for unit in units]
     wrong = sorted((each for unit in units for each in unit.wrong), key=lambda each: each.at_s)
