@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from accelbench.execution.plan import discover
 from accelbench.profiling.benchmark import Skip, Task
-from accelbench.profiling.devices import device_kind
+from accelbench.profiling.devices import DeviceKind, device_kind
 from accelbench.profiling.machine.free_memory import share_machine
 from accelbench.profiling.machine.placement import current_cpu
 from accelbench.profiling.measure.point import require_vendor
@@ -83,9 +83,7 @@ class UnitLoad:
         task = benchmark.prepare(point)
         if not isinstance(task, Task) or task.together:
             raise Skip("only kernels of one process can be soaked")
-        kind = device_kind(point.device)
-        waits = kind.asynchronous and task.timer == "device"
-        checked = CheckedTask(task, kind.synchronize if waits else lambda: None)
+        checked = CheckedTask(task, execution(task, device_kind(point.device)))
         first = checked.verify()
         if first.is_right:
             self._tasks.append((point, checked))
@@ -147,6 +145,18 @@ class UnitLoad:
             unit=self._unit, point=str(point), at_s=at_s, number=number, cpu=current_cpu(), injected=injected, **details
         )
         self._channel.send(wrong=wrong.model_dump())
+
+
+def execution(task: Task, kind: DeviceKind) -> Callable[[], object]:
+    """Return a function that runs the task once to its end, on the default stream of an asynchronous device."""
+    if not (kind.asynchronous and task.timer == "device"):
+        return task.run
+
+    def run_and_wait() -> None:
+        task.run(0)
+        kind.synchronize()
+
+    return run_and_wait
 
 
 def unit_of(point: Point, task: CheckedTask) -> str:

@@ -53,7 +53,7 @@ def doubling(*, writes: bool = True, has_output: bool = True, right: bool = True
 
 
 def checked(**fields: bool) -> CheckedTask:
-    found = CheckedTask(doubling(**fields), lambda: None)
+    found = CheckedTask(doubling(**fields))
     assert found.verify().is_right
     return found
 
@@ -114,7 +114,7 @@ def test_a_result_that_is_not_written_is_wrong() -> None:
 
 def test_a_task_without_output_is_verified_in_each_pass() -> None:
     assert checked(has_output=False).run().is_right
-    wrong = CheckedTask(doubling(has_output=False, right=False), lambda: None).run()
+    wrong = CheckedTask(doubling(has_output=False, right=False)).run()
     assert wrong.verification is not None
     assert not wrong.is_right
 
