@@ -32,6 +32,7 @@ from accelbench.output.format import counted, seconds
 from accelbench.profiling.child import child_command, child_environment
 from accelbench.profiling.devices import DeviceMissing, device_kind
 from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.machine.free_memory import SHARE, available_bytes
 from accelbench.profiling.machine.placement import on_cpus
 from accelbench.profiling.ranks.channel import Channel, Message
 from accelbench.profiling.records.environment import Environment
@@ -39,6 +40,7 @@ from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.stored import first_fault
 from accelbench.profiling.records.telemetry import Telemetry
 from accelbench.profiling.telemetry.sampler import TelemetrySampler
+from accelbench.profiling.text import format_bytes
 from accelbench.session import plan_run
 from accelbench.soak.answer import (
     EXIT_STATUS,
@@ -55,6 +57,8 @@ from accelbench.soak.messages import PointWindow, UnitJob, UnitReady, UnitWindow
 DEVICES: tuple[Device, ...] = ("cpu", "gpu")
 SUITE = Path(__file__).with_name("soak.toml")
 MOST_WINDOWS, LEAST_WINDOW_S = 240, 1.0
+PROCESS_BYTES = 300 << 20
+"""Memory of a process of a CPU without its arrays: Python, Numba and compilation take 250 MiB."""
 READY_S = 900.0
 """Time limit of the preparation, which compiles all kernels."""
 SILENT_WINDOWS, LEAST_SILENT_S = 10, 120.0
@@ -157,7 +161,7 @@ def soak_node(settings: SoakSettings, report: Callable[[str], object] = lambda t
         load_s, interrupted, observed = 0.0, False, LoadObservations()
         try:
             _start(units, points, environment, settings)
-            report(f"preparing {len(units):,} processes")
+            report(f"preparing {counted(len(units), 'unit')}")
             _wait(units, begin + READY_S, lambda unit: unit.ready is not None, "no end of the preparation", report)
             if any(not unit.ended for unit in units):
                 with _observed(points, environment, settings, observed):
@@ -192,6 +196,8 @@ def _start(
 ) -> None:
     """Start the processes of all units; those of CPUs are pinned, those of GPUs see one GPU."""
     cpus = cpus_under_load(environment)
+    if "cpu" in points:
+        require_process_memory(len(cpus))
     for device, of_device in points.items():
         cards = environment.gpus if device == "gpu" else []
         for place in range(len(cpus) if device == "cpu" else len(cards)):
@@ -214,6 +220,16 @@ def cpus_under_load(environment: Environment) -> list[int]:
     """Return the logical CPUs that get a process: those of the affinity, as many as the CPU quota grants."""
     cpus = environment.cpu.affinity or list(range(environment.cpu.usable))
     return sorted(cpus)[: granted(len(cpus), environment.limits.cpu_quota)]
+
+
+def require_process_memory(processes: int) -> None:
+    """Raise UserError if the processes would take more than half of the available memory, without their arrays."""
+    needed, available = processes * PROCESS_BYTES, available_bytes()
+    if needed > SHARE * available:
+        raise UserError(
+            f"{counted(processes, 'process')} for the CPUs need {format_bytes(needed)} of memory, more than half of the "
+            f"available {format_bytes(available)}: load fewer CPUs, as with taskset -c 0-7"
+        )
 
 
 @contextmanager

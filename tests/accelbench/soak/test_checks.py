@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from accelbench.__main__ import main
+from accelbench.errors import UserError
 from accelbench.gate.hardware import HardwareClass
 from accelbench.profiling.benchmark import Output, Skip, Task
 from accelbench.profiling.machine import free_memory
 from accelbench.profiling.records.quality import Verification
 from accelbench.profiling.records.work import Work
-from accelbench.soak import bits
+from accelbench.soak import bits, node_soak
 from accelbench.soak.answer import SoakAnswer, SoakPoint, SoakSeries, SoakUnit, summary_of, verdict_of
 from accelbench.soak.bits import first_difference, flip_bit
 from accelbench.soak.checked_task import CheckedTask
@@ -207,3 +208,10 @@ def test_a_process_for_each_cpu_as_many_as_the_quota_grants() -> None:
     limits = found.limits.model_copy(update={"cpu_quota": 2.5})
     assert cpus_under_load(found.model_copy(update={"cpu": cpu})) == [2, 3, 6, 7]
     assert cpus_under_load(found.model_copy(update={"cpu": cpu, "limits": limits})) == [2, 3]
+
+
+def test_processes_that_would_fill_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_soak, "available_bytes", lambda: 20 * node_soak.PROCESS_BYTES)
+    node_soak.require_process_memory(10)
+    with pytest.raises(UserError, match="taskset"):
+        node_soak.require_process_memory(11)
