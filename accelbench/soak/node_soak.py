@@ -227,7 +227,7 @@ def require_process_memory(processes: int) -> None:
     needed, available = processes * PROCESS_BYTES, available_bytes()
     if needed > SHARE * available:
         raise UserError(
-            f"{processes:,} processes for the CPUs need {format_bytes(needed)} of memory, more than half of the available "
+            f"{processes:,} processes need {format_bytes(needed)} of memory, more than half of the available "
             f"{format_bytes(available)}: load fewer CPUs, as with taskset -c 0-7"
         )
 
