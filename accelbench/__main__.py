@@ -1,8 +1,9 @@
 """Command line: `accelbench` and `python -m accelbench`.
 
 Exit status: 0 all points measured and verified, or skipped; 1 a point failed, nothing was measured, the run was aborted
-or data is corrupt; 2 usage error, unknown name or missing device; 3 regression found by `--fail-on` of `compare` or
-`pair`, or odd node of `fleet`; 130 interrupted. `gate`: 0 fit, 1 unfit, 2 unknown.
+or data is corrupt; 2 usage error, unknown name or missing device; 3 regression found by `--fail-on` of `compare`,
+`pair` or `fleet`, or odd node of `fleet`; 130 interrupted. `gate`: 0 fit, 1 unfit, 2 unknown. `soak`: 0 all results
+right, 1 a wrong one, 2 not measurable.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ GROUPS = {
         "doctor": "Check devices, software and sources of noise",
         "peaks": "Show the vendors' peak rates with their sources",
         "gate": "Check whether this node is fit for the next job",
+        "soak": "Load all devices, and check every result",
         "baseline": "Learn the limits of the gate from good nodes",
         "fleet": "Find the odd nodes of a fleet",
         "gather": "Check the runs of a job, join their records",

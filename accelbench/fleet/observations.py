@@ -6,6 +6,7 @@ import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from math import log
 from pathlib import Path
 
@@ -39,6 +40,12 @@ class FleetData:
     """Metric of each value: point and unit."""
     log_speeds: array[float] = field(default_factory=lambda: array("d"))
     """Logarithm of each value; of the reciprocal for a time, so that higher is always faster."""
+    days: array[int] = field(default_factory=lambda: array("i"))
+    """Day of each value (UTC), as the proleptic ordinal of `datetime.date`."""
+    times: set[str] = field(default_factory=set)
+    """Metrics that are times, of which the lower value is the faster one."""
+    units: dict[str, str] = field(default_factory=dict)
+    """Unit of each metric."""
     attributes: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
     """Values of each attribute, by hardware and node."""
     noisy: int = 0
@@ -52,9 +59,15 @@ class FleetData:
         for name, value in attributes:
             known.setdefault(name, set()).add(value)
 
-    def add_values(self, machine: str, node: str, metric: str, values: Iterable[float], is_time: bool) -> None:
-        """Add the values of a node's metric, one for each repetition."""
+    def add_values(
+        self, machine: str, node: str, metric: str, values: Iterable[float], is_time: bool, day: int = 1, unit: str = ""
+    ) -> None:
+        """Add the values of a node's metric, one for each repetition of a day."""
+        self.units[metric] = unit
+        if is_time:
+            self.times.add(metric)
         for value in values:
+            self.days.append(day)
             self.nodes.append(node)
             self.machines.append(machine)
             self.metrics.append(metric)
@@ -134,7 +147,8 @@ def _add_answer(data: FleetData, path: Path, known: set[tuple[str, str]], includ
             data.noisy += 1
             continue
         metric = f"{check.name} ({check.unit})"
-        data.add_values(machine, node, metric, check.repetitions or [check.value], check.figure == "time")
+        values = check.repetitions or [check.value]
+        data.add_values(machine, node, metric, values, check.figure == "time", day_of(answer.started), check.unit)
 
 
 def _add_run(data: FleetData, store: RunStore, known: set[tuple[str, str]], include_noisy: bool) -> None:
@@ -164,4 +178,10 @@ def _add_run(data: FleetData, store: RunStore, known: set[tuple[str, str]], incl
             data.noisy += 1
             continue
         metric = f"{record.point} ({record.unit})"
-        data.add_values(machine, node, metric, repetition_values(record, value), record.figure == "time")
+        values = repetition_values(record, value)
+        data.add_values(machine, node, metric, values, record.figure == "time", day_of(info.created), record.unit)
+
+
+def day_of(moment: datetime) -> int:
+    """Return the day of a time in UTC as the ordinal of `datetime.date`."""
+    return moment.astimezone(UTC).date().toordinal()

@@ -21,6 +21,8 @@ from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.stream import cpu_numba, stream
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
+from accelbench.soak.bits import flip_bit
+from accelbench.soak.checked_task import CheckedTask
 
 DTYPES = ("float32", "float64")
 OPS = ("copy", "mul", "add", "triad", "dot")
@@ -46,6 +48,11 @@ def test_every_operation_is_verified_and_counts_babelstreams_bytes(op, dtype):
     n = 1000 * thread_count() * CHUNK
     moved = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}[op]
     assert task.work.bytes == moved * n * np.dtype(dtype).itemsize
+    checked = CheckedTask(task)
+    assert [checked.verify().is_right, checked.run().is_right, checked.run().is_right] == [True] * 3
+    flipped = checked.run(lambda arrays: flip_bit(arrays, np.random.default_rng(1)))
+    assert flipped.difference is not None
+    assert flipped.difference.flipped == 1
 
 
 def test_arrays_are_four_times_the_caches_with_equal_parts_for_any_number_of_threads():

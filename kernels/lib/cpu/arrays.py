@@ -11,7 +11,7 @@ from numba import prange
 from accelbench.kernels.lib.cpu.caches import last_level_bytes
 from accelbench.kernels.lib.cpu.huge_pages import HUGE_PAGE, huge_empty
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
-from accelbench.profiling.machine.free_memory import SHARE, available_bytes
+from accelbench.profiling.machine.free_memory import SHARE, available_bytes, sharing_processes
 
 SMALLEST = 64 << 20
 """Minimum bytes of an array, if the caches are small."""
@@ -44,9 +44,13 @@ def touch(array: Any, value: Any, threads: int) -> None:
 
 
 def elements_per_array(itemsize: int, threads: int) -> int:
-    """Return a length of at least four times the last-level caches (STREAM's rules), in whole CHUNKs per thread."""
+    """Return a length of at least four times the last-level caches (STREAM's rules), in whole CHUNKs per thread.
+
+    Processes that run together share the caches, and each has its part of this length.
+    """
     step, caches = threads * CHUNK, last_level_bytes()
-    wanted = (_without_caches() if caches is None else max(4 * caches, SMALLEST)) // itemsize
+    needed = _without_caches() if caches is None else 4 * caches
+    wanted = max(needed // sharing_processes(), SMALLEST) // itemsize
     return -(-wanted // step) * step
 
 
