@@ -26,7 +26,7 @@ from accelbench.output.format import counted, percent, read
 from accelbench.output.plain_text import one_line
 from accelbench.profiling.analysis.course import course_of
 from accelbench.profiling.analysis.roofline import ceilings as ceilings_among
-from accelbench.profiling.analysis.roofline import find_ceiling, share_of_ceiling
+from accelbench.profiling.analysis.roofline import share_of_ceiling
 from accelbench.profiling.devices import kinds
 from accelbench.profiling.files import read_regular
 from accelbench.profiling.machine.environment.collect import collect
@@ -355,16 +355,14 @@ def arithmetic_line(store: RunStore, record: Record) -> str:
     if not info.settings.ceilings or not any(each.ceiling for each in records):
         return text
     found = ceilings_among(records, [course_of(each) for each in records])
-    share, bound = share_of_ceiling(record, found), record.bound
-    ceiling = find_ceiling(found, record.point.device, "flops", bound.dtype, bound.cores)
-    if share.noisy and ceiling:  # noise only slows, so that the ceiling is higher
-        most = f"at most {percent(rate / ceiling.value)} of this machine's {ceiling.kind}"
-        return f"{text}: {most} (measured at {read(ceiling.value, 'FLOP/s')} with noise)"
-    if share.value is None:
+    share = share_of_ceiling(record, found)
+    if share.shown is None:
         return f"{text}; share of the ceiling unknown: {share.reason}"
-    return (
-        f"{text}: {percent(share.value)} of this machine's measured {share.of} ({read(share.bound or 0.0, 'FLOP/s')})"
-    )
+    of = f"{percent(share.shown)} of this machine's measured {share.of}"
+    ceiling = str(read(share.bound or 0.0, "FLOP/s"))
+    if share.value is None:  # noise only slows, so that the ceiling is higher
+        return f"{text}: at most {of} ({ceiling}, noisy)"
+    return f"{text}: {of} ({ceiling})"
 
 
 def _report(store: RunStore, written: str = "accelbench: report ") -> None:
