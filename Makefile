@@ -8,7 +8,7 @@ CUDA ?= 13
 JOBS =
 
 .DEFAULT_GOAL := help
-.PHONY: device-there gpu-tests
+.PHONY: device-there gpu-tests on-path
 .PHONY: help bench list resume report reproduce tensorboard doctor schema install test test-all test-slow test-alone fuzz test-gpu sanitize gpu-day kernels-report lint format bench-self fleet-proof records-page pins clean image sif sbom container-bench container-test
 
 help:  ## list all targets
@@ -51,8 +51,13 @@ DEVELOPMENT = $(if $(VENV),$(VENV)/.installed-dev)
 # The compilers of CUDA 12 need a separate environment: the packages of CUDA 12 and 13 have files with equal names.
 CUDA12 = $(if $(VENV),$(VENV)/cuda12/.installed)
 
-bench: device-there $(INSTALLED)  ## measure this machine: a table, runs/<run-id>/ and its report.html
+bench: device-there $(INSTALLED) on-path  ## measure this machine: a table, runs/<run-id>/ and its report.html
 	@$(PY) -m accelbench run --device $(call quoted,$(DEVICE)) $(if $(SUITE),--suite $(call quoted,$(SUITE))) $(call each_quoted,$(BENCH) $(ARGS))
+
+# Messages and reports name the command `accelbench`, which is not on PATH before the environment is activated.
+on-path: $(INSTALLED)
+	@command -v accelbench >/dev/null || echo $(call quoted,for the command accelbench: $(ON_PATH)) >&2
+ON_PATH = $(if $(VENV),source $(VENV)/bin/activate,alias accelbench="$(PYTHON) -m accelbench")
 
 # A missing device is reported before its packages (gigabytes) are installed.
 device-there: $(if $(VENV),$(VENV)/bin/python)

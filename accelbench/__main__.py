@@ -1,8 +1,9 @@
 """Command line: `accelbench` and `python -m accelbench`.
 
 Exit status: 0 all points measured and verified, or skipped; 1 a point failed, nothing was measured, the run was aborted
-or data is corrupt; 2 usage error, unknown name or missing device; 3 regression found by `--fail-on` of `compare` or
-`pair`, or odd node of `fleet`; 130 interrupted. `gate`: 0 fit, 1 unfit, 2 unknown.
+or data is corrupt; 2 usage error, unknown name or missing device; 3 regression found by `--fail-on` of `compare`,
+`pair` or `fleet`, or odd node of `fleet`; 130 interrupted. `gate`: 0 fit, 1 unfit, 2 unknown. `soak`: 0 all results
+right, 1 a wrong one, 2 not measurable.
 """
 
 from __future__ import annotations
@@ -22,10 +23,17 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-import click
+from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError, collect_damage, missing_package
+
+try:
+    import click
+except ModuleNotFoundError as error:
+    if not _IS_PROGRAM:
+        raise
+    print(f"accelbench: {missing_package(str(error.name))}", file=sys.stderr)
+    sys.exit(2)
 
 from accelbench import __version__, commands
-from accelbench.errors import DataDamaged, Interrupted, RunBroken, UserError, collect_damage
 from accelbench.profiling.text import suggest
 from accelbench.settings.options_file import defaults, read_settings
 
@@ -56,8 +64,10 @@ GROUPS = {
         "doctor": "Check devices, software and sources of noise",
         "peaks": "Show the vendors' peak rates with their sources",
         "gate": "Check whether this node is fit for the next job",
+        "soak": "Load all devices, and check every result",
         "baseline": "Learn the limits of the gate from good nodes",
         "fleet": "Find the odd nodes of a fleet",
+        "gather": "Check the runs of a job, join their records",
     },
     "Benchmarks and data": {
         "list": "List the benchmarks and suites",
@@ -185,8 +195,7 @@ def _run(argv: list[str] | None) -> int:
         package = str(error.name).partition(".")[0]
         if package == "accelbench":  # a broken installation
             raise
-        missing = f"the package {package} is not installed in this Python ({sys.executable})"
-        return _print_error(f"{missing}: run pip install '.[cpu]' in the folder of accelbench", UserError.exit_status)
+        return _print_error(missing_package(package), UserError.exit_status)
     except (OSError, MemoryError, ImportError) as error:  # a library that does not fit into the memory limit
         return _print_error(f"system error: {error or type(error).__name__}", RunBroken.exit_status)
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+from accelbench.profiling.machine.packages import install_extra
 
 
 class UserError(Exception):
@@ -34,6 +40,19 @@ class Interrupted(UserError):
 
 class Damage(UserWarning):
     """Warning for a corrupt part of a stored run, which is left out."""
+
+
+def missing_package(name: str) -> str:
+    """Return the message about a package that this Python lacks, with the command that installs or finds it."""
+    lacking = f"the package {name} is not installed in this Python ({sys.executable})"
+    checkout = Path(__file__).absolute().parents[1]
+    made = checkout / ".venv"  # by make
+    if (made / "bin" / "accelbench").exists() and os.path.realpath(made) != os.path.realpath(sys.prefix):
+        folder = shlex.quote(os.path.relpath(made) if checkout == Path.cwd() else str(made))
+        return f"{lacking}: use {folder}/bin/accelbench, or run 'source {folder}/bin/activate' first"
+    if (checkout / "Makefile").exists():
+        return f"{lacking}: run 'make install' in {checkout}, or \"pip install '.[cpu]'\" there"
+    return f"{lacking}: {install_extra('cpu')}"
 
 
 def reason_of(error: Exception) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import active_count
 from typing import TYPE_CHECKING
 
-from accelbench.errors import Interrupted, RunBroken
+from accelbench.errors import Interrupted, RunBroken, UserError
 from accelbench.execution.cluster import Cluster
 from accelbench.execution.gathering import gathered
 from accelbench.execution.other_rank import serve as serve_rank_0
@@ -26,6 +26,7 @@ from accelbench.output.console import PlainConsole, say
 from accelbench.output.plain_text import one_line
 from accelbench.profiling.machine.cpu_probe import with_bandwidths
 from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.machine.packages import missing_trace_packages
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Status
 from accelbench.profiling.records.stored import readable
@@ -93,6 +94,7 @@ def plan_run(
         left = unfinished_in(open_run(without), [*extra, *plan])
         extra, plan = ([point for point in left if point in part] for part in (extra, plan))
     require_any_framework([*extra, *plan])
+    require_trace_packages(settings.get("trace", False), plan)
     replaced = replaced_backend(plan, backend)
     notes = [replaced] if replaced else []
     default = Settings()
@@ -117,6 +119,12 @@ def plan_run(
     # Memory of the host may be shared with other guests, unlike a device's.
     best = best_ceilings([*extra, *plan], device, collect()) if ceilings and device == "cpu" and ranks == 1 else []
     return RunPlan(chosen.name if chosen else benchmarks[0], chosen, device, wanted, points, earlier, best, notes)
+
+
+def require_trace_packages(trace: bool, points: Sequence[Point]) -> None:
+    """Raise `UserError` if training workloads are to be traced and the packages of the extra `trace` are missing."""
+    if trace and any(point.backend for point in points) and (missing := missing_trace_packages()):
+        raise UserError(f"--trace: {missing}")
 
 
 def new_run(

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Called by the Makefile for `make image`, `make sif`, `make sbom` and `make container-bench`, with its variables:
 #   engine.sh image           build the image accelbench:DEVICE with Docker or Podman
-#   engine.sh sif             build containers/build/accelbench-DEVICE.sif
+#   engine.sh sif             build containers/build/accelbench-DEVICE.sif, from the image if there is one
 #   engine.sh sbom            write the contents of an image or SIF to containers/build/accelbench-DEVICE.cdx.json (CycloneDX)
 #   engine.sh bench ARG…      run `make bench ARG…` in an image or SIF; results are in ./runs and owned by the calling user
 # This script chooses an engine and sources its file in engines/, which defines `advice` (print how to install the
@@ -10,6 +10,7 @@
 set -euo pipefail
 
 DEVICE=${DEVICE:-cpu}
+BASE_GIVEN=${BASE:-} # may be empty
 BASE=${BASE:-$(sed -n s/^ARG\ BASE=//p containers/Dockerfile)}
 IMAGE=accelbench:$DEVICE
 SIF=${SIF:-containers/build/accelbench-$DEVICE.sif}

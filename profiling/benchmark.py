@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import symtable
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -57,6 +57,16 @@ class Together:
 
 
 @dataclass(frozen=True)
+class Output:
+    """Arrays that a task writes, with the same bits after each execution on the same inputs."""
+
+    read: Callable[[], Sequence[Any]]
+    """The function that returns the arrays, of NumPy or CuPy, after an execution."""
+    poison: Callable[[], object]
+    """The function that overwrites the arrays, so that an element that is not written is wrong."""
+
+
+@dataclass(frozen=True)
 class Task:
     """Prepared point of a kernel benchmark.
 
@@ -87,6 +97,8 @@ class Task:
     """
     layout: Layout | None = None
     """The layout, if it is known only after preparation; None for the declared layout."""
+    output: Output | None = None
+    """The result, for a comparison of its bits; None if they may differ between executions, or are in no array."""
 
 
 @dataclass(frozen=True)

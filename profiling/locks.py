@@ -8,7 +8,8 @@ from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, SoftFileLock
 
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+"""Errors of file systems without locks; EINVAL is returned by some network and FUSE file systems."""
 SOFT = ".soft"
 """Suffix of the file that is created as a lock where the file system has none."""
 

@@ -82,7 +82,7 @@ def test_the_python_example_in_the_guide_runs(tmp_path: Path) -> None:
     lines = process.stdout.splitlines()
     assert lines[0].startswith("dot: ")
     assert float(lines[-1]) > 0
-    assert {record["round"] for record in records(next((tmp_path / "runs").iterdir()))} == {1, 2, 3}
+    assert {record["round"] for record in records(next((tmp_path / "runs").glob("*/")))} == {1, 2, 3}
 
 
 @pytest.mark.slow
@@ -134,6 +134,25 @@ def test_a_value_is_passed_unchanged(value: str, python: Path) -> None:
     arguments = ("bench", f"PYTHON={python}", "VENV=", "DEVICE=cpu")
     assert make(*arguments, f"SUITE={value}").stdout == value
     assert make(*arguments, f"ARGS=--name {value}").stdout == value.split()[-1]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_command_that_is_not_on_path_has_the_line_that_makes_it_one(there: bool, tmp_path: Path) -> None:
+    """The given environment has an interpreter only, so nothing is installed."""
+    for file in (tmp_path / "venv" / "bin" / "python", tmp_path / "bin" / "accelbench"):
+        file.parent.mkdir(parents=True)
+        file.write_text("#!/bin/sh\n")
+        file.chmod(0o755)
+    (tmp_path / "venv" / ".installed-cpu").touch()
+    if not there:
+        (tmp_path / "bin" / "accelbench").unlink()
+    path = os.pathsep.join([str(tmp_path / "bin"), "/usr/bin", "/bin"])
+    command = ["make", "--no-print-directory", f"VENV={tmp_path}/venv", "DEVICE=cpu", "bench"]
+    done = subprocess.run(command, cwd=ROOT, env=environment(PATH=path), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == (
+        [] if there else [f"for the command accelbench: source {tmp_path}/venv/bin/activate"]
+    )
 
 
 def test_a_value_of_two_lines_and_an_unknown_variable_are_rejected_by_name() -> None:

@@ -39,6 +39,14 @@ def locked(name: str) -> dict[str, tuple[str, int]]:
     return {canonicalize_name(package): (version, hashes.count("--hash")) for package, version, hashes in entries}
 
 
+def declared(extra: str) -> list[str]:
+    """Return the requirements of `accelbench[EXTRA]`, with those of the extras that it contains."""
+    lines = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"][extra]
+    contained = [one for one in map(Requirement, lines) if one.name == PROJECT["project"]["name"]]
+    others = [line for line in lines if Requirement(line) not in contained]
+    return others + [line for one in contained for inner in one.extras for line in declared(inner)]
+
+
 def missing(required: list[str], versions: dict[str, str]) -> list[str]:
     found = [one for one in map(Requirement, required) if one.marker is None or one.marker.evaluate(IMAGE_PYTHON)]
     return [
@@ -57,14 +65,22 @@ def test_a_lock_has_each_package_of_its_set_in_the_same_version(name: str) -> No
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_a_lock_satisfies_the_projects_requirements(name: str) -> None:
-    required = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"][name]
-    assert missing(required, {package: version for package, (version, _) in locked(name).items()}) == []
+    assert missing(declared(name), {package: version for package, (version, _) in locked(name).items()}) == []
 
 
 @pytest.mark.parametrize("name", ["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev"])
 def test_the_pinned_sets_satisfy_the_projects_requirements(name: str) -> None:
-    required = PROJECT["project"]["dependencies"] + PROJECT["project"]["optional-dependencies"][name]
-    assert missing(required, pins(name)) == []
+    assert missing(declared(name), pins(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "traced"), [(name, name != "mpi") for name in ("cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev")]
+)
+def test_the_profiler_stack_is_in_every_set_with_a_framework_and_in_no_other(name: str, traced: bool) -> None:
+    stack = {"tensorboard", "tensorboard-plugin-profile", "xprof", "gcsfs", "google-cloud-storage", "duckdb"}
+    assert stack & {*pins(name)} == (stack if traced else set())
+    if name != "dev":  # installed with the CPU's packages
+        assert ("tensorboard" in {Requirement(line).name for line in declared(name)}) == traced
 
 
 def test_the_lock_of_the_build_tools_satisfies_their_requirements() -> None:

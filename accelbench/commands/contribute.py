@@ -18,11 +18,11 @@ def command(run: str) -> None:
     """
     from accelbench.output.console import say
     from accelbench.output.format import counted
-    from accelbench.references.contribute import contribute
+    from accelbench.references.contribute import contribute, reason_for_none
     from accelbench.results.find_run import open_directory
 
     store = open_directory(run)
     path, count = contribute(store.info(), store.points(), store.path.parent)
     if not count:
-        raise UserError(f"{store.path} has no rate without noise: nothing was written to {path}")
+        raise UserError(f"nothing was saved from {store.path}: {reason_for_none(store.info(), store.points())}")
     say(f"{path} has {counted(count, 'result')} of {store.path.name}")

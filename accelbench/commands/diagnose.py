@@ -23,11 +23,18 @@ from accelbench.settings.limits import MOST_SECONDS
     "--pid", type=click.IntRange(1), help="Observe this running process for --seconds; nothing is added to it."
 )
 @click.option("--no-experiments", is_flag=True, help="Do not prefetch batches to measure steps without waiting.")
+@click.option("--no-ceilings", is_flag=True, help="Do not measure the ceiling that the script's FLOP/s are a share of.")
 @click.option("--stop", is_flag=True, help="End the script after the answer.")
 @OUT_OPTION
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="python SCRIPT [ARGUMENT]...")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[LAUNCHER ...] python SCRIPT [ARGUMENT]...")
 def command(
-    seconds: float, pid: int | None, no_experiments: bool, stop: bool, out: Path | None, words: tuple[str, ...]
+    seconds: float,
+    pid: int | None,
+    no_experiments: bool,
+    no_ceilings: bool,
+    stop: bool,
+    out: Path | None,
+    words: tuple[str, ...],
 ) -> int:
     """Run a training script unchanged and find what limits its speed.
 
@@ -39,6 +46,7 @@ def command(
     \b
       accelbench diagnose python train.py --epochs 3
       accelbench diagnose --stop python -m package.train
+      accelbench diagnose torchrun --nproc-per-node 2 train.py
       accelbench diagnose --pid 4711
     """
     from accelbench.diagnosis import diagnose, diagnose_process
@@ -48,4 +56,4 @@ def command(
     if pid is not None:
         diagnose_process(pid, out, seconds)
         return 0
-    return diagnose(words, out, seconds, not no_experiments, stop)
+    return diagnose(words, out, seconds, not no_experiments, stop, not no_ceilings)

@@ -23,6 +23,7 @@ def command(card: str) -> None:
     """
     from rich.text import Text
 
+    from accelbench.output.console import HangingText
     from accelbench.profiling.machine import vendor_peaks as peaks
     from accelbench.profiling.machine.environment.collect import collect
 
@@ -32,8 +33,8 @@ def command(card: str) -> None:
         raise UserError(f"no GPU or CPU core matches {card!r}: 'accelbench peaks' lists all")
     output, here = console(), collect()
     own_cards = {each.title for gpu in here.gpus if (each := peaks.find_card(gpu.name))}
-    own_core = peaks.find_core(here.cpu)
-    have_some = own_core in cores or any(each.title in own_cards for each in cards)
+    own_cores = [peaks.find_core(here.cpu, kind) for kind in here.cpu.kinds] or [peaks.find_core(here.cpu)]
+    have_some = any(core in own_cores for core in cores) or any(each.title in own_cards for each in cards)
     for mine in (True, False):
         if have_some:
             output.print(Text("this machine" if mine else "others", style="bold underline"))
@@ -41,11 +42,12 @@ def command(card: str) -> None:
         for each in cards:
             if (each.title in own_cards) is mine:
                 shown += [each, *filter(None, [each.board])]
-        shown += [core for core in cores if (core == own_core) is mine]
+        shown += [core for core in cores if (core in own_cores) is mine]
         for entry in shown:
-            output.print(Text.assemble((entry.title, "bold"), "\n", (entry.source, "dim")), soft_wrap=True)
+            output.print(HangingText(Text(entry.title, style="bold")))
+            output.print(HangingText(Text(entry.source, style="dim"), 2, 4))
             for line in _core(entry) if isinstance(entry, peaks.CorePeaks) else _card(entry):
-                output.print(line)
+                output.print(HangingText(Text(line), 0, 4))
             output.print()
 
 

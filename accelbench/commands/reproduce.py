@@ -145,10 +145,11 @@ def measurement(
     from accelbench.execution.suite import load_suite
     from accelbench.output.console import say
     from accelbench.profiling.machine.environment.collect import collect
-    from accelbench.results.forecast import forecast, of_machine, past_seconds, usual_seconds
+    from accelbench.results.forecast import forecast, of_machine, past_seconds, training_speed, usual_seconds
 
     name = paper.small if small else paper.suite
-    suite, past = load_suite(name), of_machine(stores, collect())
+    suite, here = load_suite(name), collect()
+    past = of_machine(stores, here)
     trusted = ["--trusted-network"] if trusted_network else []
     requested = make_plan((), suite, device, (), None, paper.processes)
     points = [*needed_ceilings(requested), *requested]
@@ -164,7 +165,7 @@ def measurement(
         settings = Settings(time_limit_s=time_limit, max_seconds=sampling)
         limit = ["--time-limit", f"{time_limit:g}"] if time_limit else []
         words = ["run", "--suite", name, "--device", device, *limit, *trusted]
-    estimate = forecast(left, settings, past_seconds(past), usual_s)
+    estimate = forecast(left, settings, past_seconds(past), usual_s, training_speed(past, device, here))
     say(f"measuring {suite.name} on {device}: {estimate.sentence}")
     for data in paper.fetch:
         say(f"claims about quality need real data: run 'accelbench data fetch {data}'")

@@ -33,7 +33,7 @@ def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet:
     from accelbench.execution.cluster import find_cluster
     from accelbench.profiling.machine.environment.collect import collect
     from accelbench.results.find_run import open_directory
-    from accelbench.session import complete, serve
+    from accelbench.session import complete, require_trace_packages, serve
 
     cluster = find_cluster(os.environ)
     if cluster and cluster.rank > 0:
@@ -45,6 +45,7 @@ def command(run: str, failed: bool, trusted_network: bool, verbose: bool, quiet:
     find_device(info.device)
     if not same_machine(info.environment, collect()):
         raise UserError(f"{store.path} was measured on another machine: resume it there, or start a new run here")
+    require_trace_packages(info.settings.trace, info.plan)
     if trusted_network != info.settings.trusted_network:  # a stored file cannot trust a network for its reader
         settings = info.settings.model_copy(update={"trusted_network": trusted_network})
         store.write_info(info.model_copy(update={"settings": settings}))

@@ -179,13 +179,15 @@ def show_plan(planned: RunPlan, form: DocumentFormat) -> None:
     from accelbench.output.console import say
     from accelbench.profiling.machine.environment.collect import collect
     from accelbench.results.find_run import stored_runs
-    from accelbench.results.forecast import forecast, of_machine, past_seconds, usual_seconds
+    from accelbench.results.forecast import forecast, of_machine, past_seconds, training_speed, usual_seconds
 
     plan, settings = planned.points, planned.settings
     missing = missing_frameworks(plan)
     possible = [point for point in plan if point.backend not in missing]
-    past = past_seconds(of_machine(stored_runs(RUNS), collect()))
-    estimate = forecast(possible, settings, past, usual_seconds(planned.suite, len(plan), planned.device)).sentence
+    here = collect()
+    runs = of_machine(stored_runs(RUNS), here)
+    usual_s, speed = usual_seconds(planned.suite, len(plan), planned.device), training_speed(runs, planned.device, here)
+    estimate = forecast(possible, settings, past_seconds(runs), usual_s, speed).sentence
     if form != "table":
         rows = [
             DocumentRow(

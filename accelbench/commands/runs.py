@@ -19,17 +19,18 @@ def command(words: tuple[str, ...], delete: bool, yes: bool) -> None:
     """
     import shutil
 
-    from accelbench.execution.store import RUNS
+    from accelbench.execution.store import RUNS, RunStore
     from accelbench.output.console import say
     from accelbench.output.format import counted
-    from accelbench.report.index import folder_of, has_words, print_index, read_runs, write_index
-    from accelbench.results.find_run import stored_runs
+    from accelbench.report.index import has_words, print_index, write_index
+    from accelbench.report.run_entries import find_entries
 
     if delete and not any(word.strip() for word in words):
         raise UserError("--delete needs a WORD that selects the runs to delete")
-    runs, damaged = read_runs(stored_runs(RUNS))
-    for reason in damaged:
-        say(f"left out: {reason}", stderr=True)
+    entries = find_entries(RUNS)
+    for reason in entries.damaged:
+        say(reason, stderr=True)
+    runs = entries.entries
     found = [run for run in runs if has_words(run, words)]
     if not found:
         none = f"no run under {RUNS} matches {' and '.join(words)}" if words else f"no run under {RUNS}"
@@ -40,9 +41,8 @@ def command(words: tuple[str, ...], delete: bool, yes: bool) -> None:
         if not yes and not click.confirm(f"delete {selected} permanently?"):
             return
         for run in found:
-            assert run.store is not None
-            run.store.lock()  # fails for a run in progress
-            shutil.rmtree(folder_of(run))
+            RunStore(RUNS / run.folder).lock()  # fails for a run in progress
+            shutil.rmtree(RUNS / run.folder)
         say(f"deleted {selected}")
-        runs = [run for run in runs if not has_words(run, words)]
+        runs = find_entries(RUNS).entries
     say(f"page {write_index(runs, RUNS)}")

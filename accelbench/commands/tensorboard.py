@@ -31,6 +31,7 @@ SILENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0"}
 def command(run: str, port: int) -> int:
     """Open a run's traces and scalars, by default the latest run's, in TensorBoard on this machine only."""
     from accelbench.output.console import say
+    from accelbench.profiling.machine.packages import missing_trace_packages
     from accelbench.profiling.trace.formats import FORMATS
     from accelbench.results.find_run import open_run
 
@@ -38,6 +39,8 @@ def command(run: str, port: int) -> int:
     traces = store.path / "traces"
     if not traces.is_dir():
         raise UserError(f"{traces.parent} has no traces: measure with 'accelbench run --trace'")
+    if missing := missing_trace_packages():
+        raise UserError(missing)
     if port:
         say("\n".join(["pages that need no internet connection:", *links(traces, port)]))
     say(f"the other profile pages load charts from the internet; their tables are in {store.path}/report.html")

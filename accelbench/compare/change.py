@@ -27,6 +27,7 @@ from accelbench.history.spread import Spread
 from accelbench.output.format import percent
 from accelbench.profiling.analysis.cost import by_fastest, cost, costs_of_processes, execution_seconds
 from accelbench.profiling.analysis.course import course_of, disturbances
+from accelbench.profiling.analysis.roofline import core_kind
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import MainMetric
@@ -48,6 +49,18 @@ class PastSpeeds:
 
 
 @dataclass(frozen=True)
+class ComparedResults:
+    """Results of A and of B whose ratio is the estimated speed: rates, or times if the unit is `s`.
+
+    Those of a CPU kernel are of its fastest samples (see `accelbench.profiling.analysis.cost`), and not medians.
+    """
+
+    a: float
+    b: float
+    unit: str
+
+
+@dataclass(frozen=True)
 class PointChange:
     """Change of one point between the sides."""
 
@@ -66,6 +79,8 @@ class PointChange:
     """Caveats: assumptions, noise, different clocks, different work."""
     qualities: dict[str, tuple[Metric, Metric]]
     """Means in A and in B of the metrics of the trained model's quality."""
+    compared: ComparedResults | None
+    """Results whose ratio is the speed; None without evidence, and if the ratio is of several parts."""
     p: float
     """The p value of equal speeds, adjusted for the number of compared points; 1 without evidence."""
 
@@ -104,7 +119,8 @@ def compare_point(
     assumed = [evidence.assumption] if evidence and evidence.assumption else []
     notes = (*assumed, *noise_a, *noise_b, *_notes(kept_a[0], kept_b[0]))
     p = evidence.p if evidence else 1.0
-    return PointChange(kept_a, kept_b, verdict, reason, evidence, only_noisy, notes, _qualities(kept_a, kept_b), p)
+    qualities, compared = _qualities(kept_a, kept_b), _compared(kept_a, kept_b, evidence)
+    return PointChange(kept_a, kept_b, verdict, reason, evidence, only_noisy, notes, qualities, compared, p)
 
 
 def adjusted(changes: Sequence[PointChange]) -> list[PointChange]:
@@ -177,6 +193,8 @@ def _noise(record: Record) -> list[str]:
 
 def _evidence(a: Sequence[Record], b: Sequence[Record], past: PastSpeeds) -> tuple[Evidence | None, str | None]:
     """Return the evidence from the highest level that was repeated, or None and the reason."""
+    if kinds := _different_cores(a, b):
+        return None, kinds
     costs_a, costs_b = _costs(a, b)
     if len(costs_a) < len(a) or len(costs_b) < len(b):
         return None, "a record has no usable samples"
@@ -194,13 +212,22 @@ def _evidence(a: Sequence[Record], b: Sequence[Record], past: PastSpeeds) -> tup
         if min(timing.execution.confidence for timing in timings) < ROUNDED_CONFIDENCE:
             counts = " and ".join(str(timing.summary.count) for timing in timings)
             return None, f"too few samples ({counts}) for a {CONFIDENCE:.0%} interval"
-        return from_processes(log(costs_a[0] / costs_b[0])), None
+        return from_processes(costs_a[0], costs_b[0]), None
     placements = from_placements([[each] for each in of_a], [[each] for each in of_b], past.costs)
     evidence = _placed(repetitions, placements)
     normal_a, normal_b = past.spreads
     if normal_a and normal_b:
         return with_history(evidence, normal_a, normal_b), None
     return with_assumed_spread(evidence, "runs"), None
+
+
+def _different_cores(a: Sequence[Record], b: Sequence[Record]) -> str | None:
+    """Return the kinds of core as text if points of one core ran on different kinds; else None."""
+    in_a, in_b = ({core_kind(record) for record in side} for side in (a, b))
+    if len(in_a | in_b) < 2:
+        return None
+    names_a, names_b = (", ".join(sorted(kind or "an unknown kind" for kind in side)) for side in (in_a, in_b))
+    return f"A ran on one core of {names_a}, B on one of {names_b}: use taskset to select CPUs of the same kind"
 
 
 def _placed(evidence: Evidence, placements: Evidence | str | None) -> Evidence:
@@ -210,11 +237,25 @@ def _placed(evidence: Evidence, placements: Evidence | str | None) -> Evidence:
 
 def _costs(a: Sequence[Record], b: Sequence[Record]) -> tuple[list[float], list[float]]:
     """Return the known costs of both sides: seconds per unit of work, or per execution if some work is unknown."""
-    metric = a[0].figure
-    rated = all(cost(record, metric) for record in (*a, *b)) and len({_counts_work(r, metric) for r in (*a, *b)}) == 1
+    metric, rated = a[0].figure, _by_rate(a, b)
     found = [[cost(record, metric) if rated else execution_seconds(record) for record in side] for side in (a, b)]
     costs_a, costs_b = ([seconds for seconds in side if seconds is not None] for side in found)
     return costs_a, costs_b
+
+
+def _by_rate(a: Sequence[Record], b: Sequence[Record]) -> bool:
+    """Return whether the work of all records is known, or of none, so that their costs per unit are comparable."""
+    metric, every = a[0].figure, (*a, *b)
+    return all(cost(record, metric) for record in every) and len({_counts_work(r, metric) for r in every}) == 1
+
+
+def _compared(a: Sequence[Record], b: Sequence[Record], evidence: Evidence | None) -> ComparedResults | None:
+    if evidence is None or evidence.costs is None:
+        return None
+    of_a, of_b = evidence.costs
+    if a[0].figure == "time" or not _by_rate(a, b):
+        return ComparedResults(of_a, of_b, "s")
+    return ComparedResults(1 / of_a, 1 / of_b, a[0].unit)
 
 
 def _counts_work(record: Record, metric: MainMetric) -> bool:

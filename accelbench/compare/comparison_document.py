@@ -19,9 +19,10 @@ from accelbench.export.terminal import WIDTH, differences_table, table_of
 from accelbench.output.format import UNKNOWN, percent, quality_in_short, read, read_result
 from accelbench.profiling.analysis.cost import by_fastest
 from accelbench.profiling.records.record import Record
+from accelbench.profiling.records.work import MainMetric
 from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate
 
-SIDES = Column("A\nB", ("{figure_a}", "{figure_b}"), right=True, whole=True)
+SIDES = Column("A\nB", ("{compared_a}", "{compared_b}"), right=True, whole=True)
 SPEED = Column(
     f"speed of B\n{CONFIDENCE:.0%} interval", ("× {speed:.3f}", "{low:.3f}–{high:.3f}"), right=True, whole=True
 )
@@ -31,7 +32,8 @@ MOST_NAMED = 3
 
 def render_comparison(comparison: Comparison, console: Console) -> None:
     """Print the differences between the environments, the points, and a summary line."""
-    console.print(Text.assemble("B ", (comparison.b, "bold"), " against A ", (comparison.a, "bold")))
+    a, b = map(_shortened, comparison.labels)
+    console.print(Text.assemble("B ", (b, "bold"), " against A ", (a, "bold")))
     for note in comparison.notes:
         console.print(Text(note, style="yellow"))
     _print_differences(comparison.differences, console)
@@ -41,7 +43,7 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
         console.print()
     if any(record.timing and by_fastest(record.timing) for change in comparison.changes for record in change.a):
         console.print(
-            Text("Results are medians; the speed ratio of a CPU kernel uses its fastest samples.", style="dim")
+            Text("A and B of a CPU kernel are its fastest samples; 'accelbench report' prints medians.", style="dim")
         )
     _print_notes(comparison.changes, console)
     for pair in comparison.unmeasured:
@@ -50,6 +52,12 @@ def render_comparison(comparison: Comparison, console: Console) -> None:
         for point in points:
             console.print(Text.assemble((point, "bold"), f": only in {name}"))
     console.print(_sum_up(comparison))
+
+
+def _shortened(labels: Sequence[str]) -> str:
+    """Return the labels of a side as text: at most `MOST_NAMED`, and the number of the others."""
+    more = len(labels) - MOST_NAMED
+    return ", ".join(labels[:MOST_NAMED]) + f" and {more} more" * (more > 0)
 
 
 def _print_differences(found: tuple[Difference, ...], console: Console) -> None:
@@ -130,14 +138,18 @@ def document_of_comparison(comparison: Comparison, regressions: Sequence[Regress
 def _change(change: PointChange, regression: str | None) -> DocumentRow:
     speed = change.evidence.speed if change.evidence else None
     undecided = change.verdict == "inconclusive"
+    medians = _mean_figure(change.a), _mean_figure(change.b)
+    compared = _compared(change) or medians
     return DocumentRow(
         name=change.point,
         values={
             "verdict": change.verdict,
             "certainty": _certainty(change),
             **speed_values(speed),
-            "figure_a": _mean_figure(change.a),
-            "figure_b": _mean_figure(change.b),
+            "figure_a": medians[0],
+            "figure_b": medians[1],
+            "compared_a": compared[0],
+            "compared_b": compared[1],
             "qualities": list(_qualities(change)),
             "basis": change.evidence.basis if change.evidence else None,
             "disturbed": change.only_noisy,
@@ -146,6 +158,19 @@ def _change(change: PointChange, regression: str | None) -> DocumentRow:
         outcome="failed" if regression else "skipped" if undecided else "passed",
         reason=regression or change.reason or "",
     )
+
+
+def _compared(change: PointChange) -> tuple[str, str] | None:
+    """Return the results whose ratio is the speed as text, with the sign of a bound; None if there are none."""
+    if change.compared is None:
+        return None
+    sides, unit = (change.compared.a, change.compared.b), change.compared.unit
+    metric: MainMetric | None = "time" if unit == "s" else None
+    signs = [
+        next(filter(None, (record.bound_sign(metric) for record in records)), "") for records in (change.a, change.b)
+    ]
+    a, b = (sign + read(value, unit).quantity for sign, value in zip(signs, sides, strict=True))
+    return a, b
 
 
 def _certainty(change: PointChange) -> str:

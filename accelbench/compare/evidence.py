@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
-from statistics import fmean, variance
+from statistics import fmean, geometric_mean, variance
 
 from scipy.special import fdtri, stdtr
 
@@ -53,6 +53,8 @@ class Evidence:
     """Assumption that may change the verdict, as text; None without one."""
     undecided: str | None = None
     """Reason why the evidence is too weak for any verdict, as text; None if a verdict may be based on it."""
+    costs: tuple[float, float] | None = None
+    """Cost of A and of B in seconds, the ratio of which is the estimate; None if the estimate has several parts."""
 
     @property
     def speed(self) -> Estimate:
@@ -81,6 +83,7 @@ def from_repetitions(
         return None
     logs = [[log(cost) for cost in side] for side in (a, b)]
     shift, basis = fmean(logs[0]) - fmean(logs[1]), f"{len(a)} and {len(b)} {what}"
+    costs = geometric_mean(a), geometric_mean(b)
     if all(normal):
         basis += " and the spread between past runs"
     found = [_variance(side, past) for side, past in zip(logs, normal, strict=True)]
@@ -89,9 +92,10 @@ def from_repetitions(
         ((of_one, freedom),) = known
         single = "B" if found[0] else "A"
         assumption = f"{single} has only one of the {what}: the spread of the other side is assumed for it"
-        return Evidence(shift, (of_one * (1 / len(a) + 1 / len(b))) ** 0.5, freedom, basis, assumption)
+        error = (of_one * (1 / len(a) + 1 / len(b))) ** 0.5
+        return Evidence(shift, error, freedom, basis, assumption, costs=costs)
     parts = [(of_one / len(side), freedom) for side, (of_one, freedom) in zip(logs, known, strict=True)]
-    return Evidence(shift, sum(part for part, _ in parts) ** 0.5, _freedom(parts), basis)
+    return Evidence(shift, sum(part for part, _ in parts) ** 0.5, _freedom(parts), basis, costs=costs)
 
 
 def _variance(figures: Sequence[float], normal: Spread | None) -> tuple[float, float] | None:
@@ -109,9 +113,9 @@ def _variance(figures: Sequence[float], normal: Spread | None) -> tuple[float, f
     return (own * freedom + normal.deviation**2 * normal.freedom) / weight, weight
 
 
-def from_processes(shift: float) -> Evidence:
-    """Return the evidence from one process per side: the estimate `shift` with an assumed spread, and no verdict."""
-    evidence = Evidence(shift, 0.0, NORMAL_FREEDOM, "one process each", undecided=ONE_PROCESS)
+def from_processes(a: float, b: float) -> Evidence:
+    """Return the evidence from the cost of one process per side, with an assumed spread; it allows no verdict."""
+    evidence = Evidence(log(a / b), 0.0, NORMAL_FREEDOM, "one process each", undecided=ONE_PROCESS, costs=(a, b))
     return with_assumed_spread(evidence, "processes")
 
 

@@ -11,6 +11,7 @@ from accelbench.environment.differences import Difference, differences, settings
 from accelbench.errors import UserError
 from accelbench.execution.store import RunStore
 from accelbench.history.past import read_past
+from accelbench.history.run_labels import label_runs
 from accelbench.history.series import series_of
 from accelbench.profiling.records.record import Record
 
@@ -35,6 +36,8 @@ class Comparison:
 
     a: str
     b: str
+    labels: tuple[tuple[str, ...], tuple[str, ...]]
+    """Labels of the runs of A and of B (see `label_runs`)."""
     equivalence: float
     differences: tuple[Difference, ...]
     changes: tuple[PointChange, ...]
@@ -73,6 +76,7 @@ def compare(
     return Comparison(
         a=side_a.title,
         b=side_b.title,
+        labels=_labels(side_a, side_b),
         equivalence=equivalence,
         differences=differences(first_a.environment, first_b.environment, side_a.devices | side_b.devices),
         changes=tuple(adjusted(changes)),
@@ -81,6 +85,12 @@ def compare(
         only_b=tuple(point for point in side_b.points if point not in side_a.points),
         notes=(*side_a.notes(), *side_b.notes(), *_other_settings(side_a, side_b)),
     )
+
+
+def _labels(a: ComparedSide, b: ComparedSide) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    runs = [*zip(a.infos, a.runs, strict=True), *zip(b.infos, b.runs, strict=True)]
+    found = label_runs([(info, run.path) for info, run in runs])
+    return found[: len(a.runs)], found[len(a.runs) :]
 
 
 def _other_settings(a: ComparedSide, b: ComparedSide) -> Iterator[str]:

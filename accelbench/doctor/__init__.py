@@ -109,6 +109,10 @@ def describe(environment: Environment) -> Iterator[tuple[str, str]]:
     cores = f"{processor.cores} cores, " if processor.cores else ""
     yield "CPU", f"{sockets}{processor.model or processor.architecture}, {cores}{processor.logical} logical CPUs"
     yield "", " ".join(processor.isa)
+    for kind in processor.kinds:
+        clock = f", up to {kind.frequency_mhz:,.0f} MHz" if kind.frequency_mhz else ""
+        one = " (one-core points)" if kind.name == processor.one_core_kind else ""
+        yield "", f"{kind.cores or len(kind.cpus)} × {kind.name}{clock}{one}"
     for cache in processor.caches:
         if cache.kind != "Instruction":
             yield "", f"L{cache.level} {format_bytes(cache.size_bytes)} for {cache.shared_by} logical CPUs"

@@ -123,7 +123,8 @@ def check_affinity(root: Path) -> Check | None:
     found = f"{facts.usable} of {facts.logical} CPUs ({format_cpu_list(facts.affinity)})"
     if facts.usable >= facts.logical:
         return Check("CPU affinity", "ok", found)
-    advice = f"to use all CPUs: taskset -c 0-{facts.logical - 1} …, docker without --cpuset-cpus, or srun --exclusive"
+    everything = format_cpu_list(cpu.collect_online(root))
+    advice = f"to use all CPUs: taskset -c {everything} …, docker without --cpuset-cpus, or srun --exclusive"
     return Check("CPU affinity", "warn", found, advice)
 
 

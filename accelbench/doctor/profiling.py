@@ -161,9 +161,10 @@ def try_plugin() -> Check:
     status, output = _try([sys.executable, "-P", "-c", PLUGIN], IMPORT_S)
     if status == 0:
         return Check("profile plug-in", "ok", f"importable: {output}")
-    advice = "pip install --upgrade tensorboard tensorboard-plugin-profile xprof"
-    cost = "traces are neither analyzed nor shown in TensorBoard"
     missing = output.startswith("ModuleNotFoundError")
+    upgrade = "pip install --upgrade tensorboard tensorboard-plugin-profile xprof"
+    advice = install_extra("trace") if missing else upgrade
+    cost = "traces are neither analyzed nor shown in TensorBoard"
     return Check("profile plug-in", "missing" if missing else "warn", f"not importable: {output}", advice, cost)
 
 

@@ -12,8 +12,7 @@ import psutil
 from accelbench.doctor.check import Check
 from accelbench.profiling.machine.cpu_probe import format_slower_cpus, slower_cpus, with_bandwidths
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.machine.environment.cpu import CPUS
-from accelbench.profiling.machine.environment.files import format_cpu_list, read_int, read_text
+from accelbench.profiling.machine.environment.files import CPUS, format_cpu_list, read_int, read_text
 from accelbench.profiling.machine.limiting_settings import USERS, limiting_settings
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.telemetry.noise import STEAL_SHARE, exceeds_tolerance
@@ -69,8 +68,8 @@ def noise_trials() -> Iterator[Check]:
 class ObservedLoad:
     """CPU load of other processes over a short time."""
 
-    used: float
-    """CPUs in use by other processes."""
+    used: float | None
+    """CPUs in use by other processes; None if the kernel counts no CPU time, as in some sandboxes."""
     stolen: float
     """Steal time as a share of all CPUs."""
     cpus: int
@@ -85,11 +84,13 @@ class ObservedLoad:
     @property
     def is_busy(self) -> bool:
         """Return whether the load exceeds the thresholds of noise flags."""
-        return self.has_steal or exceeds_tolerance(self.used, self.cpus)
+        return self.has_steal or (self.used is not None and exceeds_tolerance(self.used, self.cpus))
 
     @property
     def found(self) -> str:
         """Return the load as text."""
+        if self.used is None:
+            return "unknown: the kernel counts no CPU time"
         steal = f", {self.stolen:.0%} steal time" if self.stolen else ""
         return f"{self.used:.1f} of {self.cpus} CPUs in use{steal}"
 
@@ -106,7 +107,8 @@ def observe_load() -> ObservedLoad:
     idle = sum(getattr(after, part, 0.0) - getattr(before, part, 0.0) for part in ("idle", "iowait"))
     steal = getattr(after, "steal", 0.0) - getattr(before, "steal", 0.0)
     cpus = psutil.cpu_count() or 1
-    used = max(0.0, cpus - (idle + steal) / LOOK_SECONDS)
+    has_moved = any(now > then for now, then in zip(after, before, strict=True))
+    used = max(0.0, cpus - (idle + steal) / LOOK_SECONDS) if has_moved else None
     return ObservedLoad(used, steal / LOOK_SECONDS / cpus, cpus, tuple(busiest))
 
 
@@ -115,6 +117,8 @@ def load_check(load: ObservedLoad) -> Check:
     if load.has_steal:
         cost = "other virtual machines share the cores: compare only measurements close in time (accelbench pair)"
         return Check("load now", "warn", load.found, "use a dedicated host, or measure at a quieter time", cost)
+    if load.used is None:
+        return Check("load now", "warn", load.found, "results cannot be checked for other processes: repeat them")
     if not load.is_busy:
         return Check("load now", "ok", load.found)
     stop = f"end or pause (kill -STOP PID, later kill -CONT PID): {', '.join(load.busiest)}"
@@ -138,13 +142,13 @@ def _name(process: psutil.Process) -> str:
 
 def check_cpu_speeds(environment: Environment) -> Check | None:
     """Check that all usable CPUs have equal bandwidth in the probe; None without measured bandwidths."""
-    bandwidths = environment.cpu.bandwidths
+    bandwidths, kinds = environment.cpu.bandwidths, environment.cpu.kinds
     if not bandwidths:
         return None
-    found = format_slower_cpus(bandwidths)
+    found = format_slower_cpus(bandwidths, kinds)
     if found is None:
         return Check("CPU speeds", "ok", f"{len(bandwidths)} CPUs, equal within 5 %")
-    fast = [cpu for cpu in bandwidths if cpu not in slower_cpus(bandwidths)]
+    fast = [cpu for cpu in bandwidths if cpu not in slower_cpus(bandwidths, kinds)]
     advice = f"taskset -c {format_cpu_list(fast)} accelbench run …"
     cost = "serial points are pinned to a fast CPU, but points on all cores wait for the slowest"
     return Check("CPU speeds", "warn", found, advice, cost)

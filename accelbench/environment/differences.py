@@ -22,6 +22,8 @@ MATTERS = (
     "cpu.frequency_mhz",
     "cpu.usable",
     "cpu.affinity",
+    "cpu.one_core_kind",
+    "cpu.kinds.*",
     "cpu.isa",
     "limits.cpu_quota",
     "memory.huge_pages",
@@ -44,7 +46,7 @@ IDENTITY = "gpus.*.uuid_hash"
 """Field that identifies a card; another card of the same model explains nothing."""
 MOMENTARY = ("memory.available_bytes", "cpu.bandwidths.*")
 """Fields that differ between runs on the same machine."""
-OWN_SHARE = ("cpu.affinity", "cpu.usable", "software.blas")
+OWN_SHARE = ("cpu.affinity", "cpu.usable", "cpu.one_core_kind", "software.blas")
 """Fields that differ between ranks of one host: each rank has its own cores and loaded libraries."""
 TOLERANCE = {"cpu.frequency_mhz": 0.05, "memory.total_bytes": 0.01}
 """Relative tolerances of values that vary between readings, such as the current clock."""

@@ -20,6 +20,8 @@ RANK, RANKS, LOCAL_RANK, COORDINATOR = (f"ACCELBENCH_{name}" for name in ("RANK"
 """Variables of `accelbench launch`, also for unsupported launchers. ACCELBENCH_RANKS=1 is a single process."""
 SIZELESS_RANKS = ("PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "FLUX_TASK_RANK", "PALS_RANKID", "JSM_NAMESPACE_RANK")
 """Rank variables that may be set without the number of ranks; ACCELBENCH_RANKS supplements it."""
+SIZES = ("PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE", "FLUX_JOB_SIZE", "JSM_NAMESPACE_SIZE", "SLURM_STEP_NUM_TASKS")
+"""Variables with the number of ranks, of which a value of 1 shows a single process beside a variable with a rank."""
 FIRST_PORT, PORTS = 16_000, 16_000
 """First port and number of ports for rank 0, all below the ephemeral port range."""
 LOCALHOST = "127.0.0.1"
@@ -107,7 +109,7 @@ def find_cluster(variables: Variables) -> Cluster | None:
                 raise UserError(f"{cluster.launcher} set an invalid rank: {cluster.rank} of {cluster.size}")
             return cluster if cluster.size > 1 else None
     observed = [f"{name}={variables[name]}" for name in SIZELESS_RANKS if name in variables]
-    if observed:
+    if observed and {variables[name] for name in SIZES if name in variables} != {"1"}:
         raise UserError(
             f"a rank of an unknown number of ranks ({', '.join(observed)}): set {RANKS} and {COORDINATOR}=HOST:PORT "
             f"for all ranks, or {RANKS}=1 for a single process"

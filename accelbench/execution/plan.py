@@ -10,7 +10,7 @@ import pkgutil
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -184,15 +184,20 @@ def needed_ceilings(points: Sequence[Point]) -> list[Point]:
     """
     benchmarks, given = discover(), {str(point) for point in points}
     needed = {kind: None for point in points for kind in _bounds(benchmarks, point)}
-    devices = dict.fromkeys(device for device, *_ in needed)
+    return [point for point in ceilings_of(needed) if str(point) not in given]
+
+
+def ceilings_of(kinds: Collection[Kind]) -> list[Point]:
+    """Return the ceiling points (empirical peaks) that bound work of these kinds."""
+    benchmarks, devices = discover(), dict.fromkeys(device for device, *_ in kinds)
     combinations = [
         combination
         for device in devices
         for selection in load_suite(CEILINGS).selections(device)
         for combination in _combinations(benchmarks[selection.name], selection.axes, device, (), None)
     ]
-    ceilings = [point for point in _valid_points(benchmarks, combinations) if str(point) not in given]
-    return [point for point in ceilings if any(kind in needed for kind in _bounds(benchmarks, point))]
+    ceilings = _valid_points(benchmarks, combinations)
+    return [point for point in ceilings if any(kind in kinds for kind in _bounds(benchmarks, point))]
 
 
 def _bounds(benchmarks: Mapping[str, Benchmark], point: Point) -> list[Kind]:

@@ -72,7 +72,7 @@ def run_plan(
         return _mark(store, info, status=status, wall_s=wall_s, worker_s=info.worker_s + worker_s)
 
     try:
-        with _signals_as_ctrl_c(), Template() as template, TemporaryDirectory(prefix="accelbench-") as scratch:
+        with signals_as_ctrl_c(), Template() as template, TemporaryDirectory(prefix="accelbench-") as scratch:
 
             def take(scheduled: ScheduledRun, patience_s: float) -> tuple[Record, str]:
                 nonlocal order, worker_s
@@ -127,7 +127,7 @@ def _mark(store: RunStore, info: RunInfo, **update: Any) -> RunInfo:
 
 
 @contextmanager
-def _signals_as_ctrl_c() -> Iterator[None]:
+def signals_as_ctrl_c() -> Iterator[None]:
     """Raise KeyboardInterrupt on SIGTERM (from schedulers) and SIGHUP (from a closed terminal).
 
     Ignored signals stay ignored, as under nohup.

@@ -6,6 +6,7 @@ import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from math import log
 from pathlib import Path
 
@@ -17,14 +18,13 @@ from accelbench.gate.answer import GateAnswer
 from accelbench.gate.limits import repetition_values
 from accelbench.gate.node_gate import attributes_of
 from accelbench.history.fingerprint import fingerprint
+from accelbench.history.run_labels import NODE_TAG, node_of
 from accelbench.pack.read import find_pack
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.files import read_regular
 from accelbench.profiling.records.stored import first_fault
 from accelbench.results.find_run import OF_MACHINE, find_runs, runs_of_arguments
 
-NODE_TAG = "node="
-"""Tag of a run with the name of its node, as in `accelbench run --tag node=n17`."""
 DIRECTORY = "run.json"
 
 
@@ -40,6 +40,12 @@ class FleetData:
     """Metric of each value: point and unit."""
     log_speeds: array[float] = field(default_factory=lambda: array("d"))
     """Logarithm of each value; of the reciprocal for a time, so that higher is always faster."""
+    days: array[int] = field(default_factory=lambda: array("i"))
+    """Day of each value (UTC), as the proleptic ordinal of `datetime.date`."""
+    times: set[str] = field(default_factory=set)
+    """Metrics that are times, of which the lower value is the faster one."""
+    units: dict[str, str] = field(default_factory=dict)
+    """Unit of each metric."""
     attributes: dict[tuple[str, str], dict[str, set[str]]] = field(default_factory=dict)
     """Values of each attribute, by hardware and node."""
     noisy: int = 0
@@ -53,9 +59,15 @@ class FleetData:
         for name, value in attributes:
             known.setdefault(name, set()).add(value)
 
-    def add_values(self, machine: str, node: str, metric: str, values: Iterable[float], is_time: bool) -> None:
-        """Add the values of a node's metric, one for each repetition."""
+    def add_values(
+        self, machine: str, node: str, metric: str, values: Iterable[float], is_time: bool, day: int = 1, unit: str = ""
+    ) -> None:
+        """Add the values of a node's metric, one for each repetition of a day."""
+        self.units[metric] = unit
+        if is_time:
+            self.times.add(metric)
         for value in values:
+            self.days.append(day)
             self.nodes.append(node)
             self.machines.append(machine)
             self.metrics.append(metric)
@@ -135,7 +147,8 @@ def _add_answer(data: FleetData, path: Path, known: set[tuple[str, str]], includ
             data.noisy += 1
             continue
         metric = f"{check.name} ({check.unit})"
-        data.add_values(machine, node, metric, check.repetitions or [check.value], check.figure == "time")
+        values = check.repetitions or [check.value]
+        data.add_values(machine, node, metric, values, check.figure == "time", day_of(answer.started), check.unit)
 
 
 def _add_run(data: FleetData, store: RunStore, known: set[tuple[str, str]], include_noisy: bool) -> None:
@@ -153,8 +166,7 @@ def _add_run(data: FleetData, store: RunStore, known: set[tuple[str, str]], incl
         return
     known.add((info.run_id, str(info.created)))
     machine, tags = fingerprint(info), info.label.tags
-    named = (tag.removeprefix(NODE_TAG) for tag in tags if tag.startswith(NODE_TAG))
-    node = next(named, "") or info.label.name or store.path.name
+    node = node_of(info) or info.label.name or store.path.name
     data.add(machine, node, attributes_of(info.environment).items())
     pairs = (tag.partition("=") for tag in tags if not tag.startswith(NODE_TAG))
     data.add(machine, node, ((name, value or "yes") for name, _, value in pairs))
@@ -166,4 +178,10 @@ def _add_run(data: FleetData, store: RunStore, known: set[tuple[str, str]], incl
             data.noisy += 1
             continue
         metric = f"{record.point} ({record.unit})"
-        data.add_values(machine, node, metric, repetition_values(record, value), record.figure == "time")
+        values = repetition_values(record, value)
+        data.add_values(machine, node, metric, values, record.figure == "time", day_of(info.created), record.unit)
+
+
+def day_of(moment: datetime) -> int:
+    """Return the day of a time in UTC as the ordinal of `datetime.date`."""
+    return moment.astimezone(UTC).date().toordinal()

@@ -42,15 +42,23 @@ LEAST_SKEWNESS = 0.01
 CHUNK = 1 << 22
 """Number of pairwise means in memory at a time."""
 
+KEYS = ["machine", "metric", "node"]
 Floats = NDArray[np.float64]
 
 
 def compare_nodes(data: FleetData, least_difference: float = 0.01) -> pd.DataFrame:
+    """Return a row for each node and metric with its difference from the other nodes of equal hardware.
+
+    The columns are those of `locate_nodes` and `judge_nodes`.
+    """
+    return judge_nodes(locate_nodes(data), least_difference)
+
+
+def locate_nodes(data: FleetData) -> pd.DataFrame:
     """Return a row for each node and metric, sorted by hardware, metric and node.
 
-    Columns: machine, metric, node, repetitions, log_speed, group (number of nodes compared), difference (speed relative
-    to the group's median), z, p, adjusted_p, odd. The test's columns are NaN in groups below `LEAST_NODES`. Results
-    that differ by less than `least_difference` are never odd.
+    Columns: machine, metric, node, repetitions, log_speed, variance (of log_speed, by the spread of all repetitions of
+    this hardware and metric; 0 if unknown).
     """
     values = pd.DataFrame(
         {
@@ -60,36 +68,48 @@ def compare_nodes(data: FleetData, least_difference: float = 0.01) -> pd.DataFra
             "log_speed": np.frombuffer(data.log_speeds, dtype=np.float64),
         }
     ).sort_values(["machine", "metric", "node", "log_speed"], ignore_index=True)  # any order of files, one result
-    keys = ["machine", "metric", "node"]
-    begins, counts = _parts(values, keys)
+    begins, counts = _parts(values, KEYS)
     groups = [np.asarray(rows) for rows in values.groupby(["machine", "metric"], observed=True).indices.values()]
     usual = _usual(values["log_speed"].to_numpy(), begins, counts, groups)
     values = values[usual].reset_index(drop=True)
-    begins, counts = _parts(values, keys)
+    begins, counts = _parts(values, KEYS)
     x = values["log_speed"].to_numpy()
-    rows = values.loc[begins, keys].reset_index(drop=True)
+    rows = values.loc[begins, KEYS].reset_index(drop=True)
     rows["repetitions"] = counts
     rows["log_speed"] = location(x, begins, counts)
     within = _residuals(x, rows["log_speed"].to_numpy(), counts)
-    ends = begins + counts
-
-    columns: dict[str, Floats] = {name: np.full(len(rows), np.nan) for name in ("group", "difference", "z", "p")}
+    ends, variance = begins + counts, np.zeros(len(rows))
     for indices in rows.groupby(["machine", "metric"], observed=True).indices.values():
         members = np.asarray(indices)
         first, last = int(begins[members[0]]), int(ends[members[-1]])  # the rows of a group are contiguous
-        group = _compare(rows["log_speed"].to_numpy()[members], counts[members], within[first:last])
+        variance[members] = _variance(within[first:last]) / counts[members]
+    rows["variance"] = variance
+    return rows.astype(dict.fromkeys(KEYS, str))
+
+
+def judge_nodes(rows: pd.DataFrame, least_difference: float = 0.01) -> pd.DataFrame:
+    """Return the rows with further columns: the difference of each node from its group, and whether it is odd.
+
+    Columns: group (number of nodes compared), difference (speed relative to the group's median), z, p, adjusted_p, odd.
+    The test's columns are NaN in groups below `LEAST_NODES`. Results that differ by less than `least_difference` are
+    never odd.
+    """
+    columns: dict[str, Floats] = {name: np.full(len(rows), np.nan) for name in ("group", "difference", "z", "p")}
+    speeds, variances = rows["log_speed"].to_numpy(), rows["variance"].to_numpy()
+    for indices in rows.groupby(["machine", "metric"]).indices.values():
+        members = np.asarray(indices)
+        group = _compare(speeds[members], variances[members])
         columns["group"][members] = len(members)
         columns["difference"][members] = group.difference
         if len(members) >= LEAST_NODES:
             columns["z"][members], columns["p"][members] = group.z, group.p
-    for name, column in columns.items():
-        rows[name] = column
-    tested = rows["p"].notna().to_numpy()
-    rows["adjusted_p"] = np.nan
+    judged = rows.assign(**columns)
+    tested = judged["p"].notna().to_numpy()
+    judged["adjusted_p"] = np.nan
     if tested.any():
-        rows.loc[tested, "adjusted_p"] = false_discovery_control(rows.loc[tested, "p"].to_numpy())
-    rows["odd"] = (rows["adjusted_p"] <= FALSE_DISCOVERY_RATE) & (rows["difference"].abs() >= least_difference)
-    return rows.astype(dict.fromkeys(keys, str))
+        judged.loc[tested, "adjusted_p"] = false_discovery_control(judged.loc[tested, "p"].to_numpy())
+    far = judged["difference"].abs() >= least_difference
+    return judged.assign(odd=(judged["adjusted_p"] <= FALSE_DISCOVERY_RATE) & far)
 
 
 def _parts(values: pd.DataFrame, keys: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -132,21 +152,25 @@ class GroupComparison:
     p: Floats
 
 
-def _compare(speeds: Floats, repetitions: NDArray[np.int64], within: Floats) -> GroupComparison:
-    """Compare the nodes' log speeds; `within` are the scaled deviations of the repetitions from their nodes.
+def _variance(within: Floats) -> float:
+    """Return the variance of one repetition, from the scaled deviations of all repetitions from their nodes."""
+    repeated = within[np.isfinite(within)]  # a single repetition has no deviation
+    return (float(np.median(np.abs(repeated))) / NORMAL_QUARTILE) ** 2 if len(repeated) else 0.0
 
-    The variance of a node is the variance between nodes plus the variance of its mean: larger for few repetitions.
+
+def _compare(speeds: Floats, variances: Floats) -> GroupComparison:
+    """Compare the nodes' log speeds, given the variance of each by its repetitions.
+
+    The variance of a node is the variance between nodes plus its own: larger for few repetitions.
     """
     count = len(speeds)
     deviations = speeds - np.median(speeds)
     spread = small_set_factor(count) * float(np.median(np.abs(deviations))) / NORMAL_QUARTILE if count > 1 else 0.0
     spread = max(spread, LEAST_SPREAD)
-    repeated = within[np.isfinite(within)]  # a single repetition has no deviation
-    noise = (float(np.median(np.abs(repeated))) / NORMAL_QUARTILE) ** 2 if len(repeated) else 0.0
-    mean_noise = noise * float(np.mean(1 / repetitions))
+    mean_noise = float(np.mean(variances))
     between = max(0.0, spread**2 - mean_noise)
     total = between + mean_noise
-    scale = np.sqrt((between + noise / repetitions) / total) if total > 0 else np.ones(count)
+    scale = np.sqrt((between + variances) / total) if total > 0 else np.ones(count)
     z = deviations / (spread * scale)
     if count >= LEAST_SKEWED:
         z = without_skewness(z, skewness(deviations))

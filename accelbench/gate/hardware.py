@@ -6,6 +6,7 @@ from collections import Counter
 
 from accelbench.execution.store import RunInfo
 from accelbench.history.fingerprint import fingerprint
+from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.stored import Several, Stored
 
 
@@ -26,9 +27,13 @@ class HardwareClass(Stored):
     @classmethod
     def of(cls, info: RunInfo) -> HardwareClass:
         """Return the hardware class of a run's machine."""
-        environment = info.environment
+        return cls.of_environment(info.environment, fingerprint(info))
+
+    @classmethod
+    def of_environment(cls, environment: Environment, machine: str) -> HardwareClass:
+        """Return the hardware class of a machine with this fingerprint."""
         return cls(
-            machine=fingerprint(info),
+            machine=machine,
             cpu=environment.cpu.model or f"unknown {environment.cpu.architecture} CPU",
             cpus=environment.cpu.usable,
             gpus=dict(sorted(Counter(gpu.name for gpu in environment.gpus).items())),

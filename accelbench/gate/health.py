@@ -16,8 +16,8 @@ from accelbench.doctor.machine import check_governor
 from accelbench.gate.answer import GateResource, GateStatus
 from accelbench.gate.gpu_health import gpu_readings
 from accelbench.gate.reading import HealthReading
-from accelbench.profiling.machine.environment.cpu import CPUS, collect_throttle_count
-from accelbench.profiling.machine.environment.files import parse_cpu_list, read_int, read_text
+from accelbench.profiling.machine.environment.cpu import collect_throttle_count
+from accelbench.profiling.machine.environment.files import CPUS, parse_cpu_list, read_int, read_text
 from accelbench.profiling.text import format_bytes
 
 LEAST_FREE_BYTES, LEAST_FREE_SHARE = 1 << 30, 0.01
@@ -73,7 +73,8 @@ def cpu_readings(root: Path) -> Iterator[HealthReading]:
         yield _unknown("offline CPUs", "cpu", "the kernel exposes no list of CPUs")
     else:
         present, online = (set(parse_cpu_list(text or "")) for text in lists)
-        offline = sorted(present - online)
+        listed = read_text(root / CPUS / "offline")  # LXCFS lists only the container's CPUs as online
+        offline = sorted(present - online if listed is None else present & set(parse_cpu_list(listed)))
         yield HealthReading(
             name="offline CPUs",
             resource="cpu",

@@ -6,6 +6,7 @@ from collections import Counter
 
 from accelbench.execution.store import RunInfo
 from accelbench.output.format import counted
+from accelbench.profiling.records.environment import Environment
 
 
 def fingerprint(info: RunInfo) -> str:
@@ -13,14 +14,21 @@ def fingerprint(info: RunInfo) -> str:
 
     Machines with the same hardware and limits have the same fingerprint, and therefore share one history.
     """
-    environment = info.environment
+    nodes = len({0, *(other.node for other in info.other_ranks)})
+    return hardware_text(info.environment, nodes)
+
+
+def hardware_text(environment: Environment, nodes: int = 1) -> str:
+    """Return the hardware of a machine, or of several equal ones, as text."""
     cpu, quota = environment.cpu, environment.limits.cpu_quota
     limited = "" if quota is None else f" with a quota of {quota:g}"
     cards = Counter(gpu.name for gpu in environment.gpus)
-    nodes = len({0, *(other.node for other in info.other_ranks)})
+    # Points of one core on other cores than the fastest ones have a history of their own.
+    slower = cpu.kinds and cpu.one_core_kind != cpu.kinds[0].name
     parts = [
         cpu.model or f"unknown {cpu.architecture} CPU",
         f"{counted(cpu.usable, 'CPU')}{limited}",
+        *([f"one core: {cpu.one_core_kind}"] if slower else []),
         *(f"{count}× {name}" if count > 1 else name for name, count in cards.items()),
         *([f"{nodes} nodes"] if nodes > 1 else []),
     ]

@@ -9,12 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from accelbench.export.document import Column, DocumentRow, ResultDocument
-from accelbench.export.terminal import table_of
+from accelbench.export.terminal import WIDTH, table_of
 from accelbench.history.series import PointSeries
 from accelbench.history.spread import LEAST_RUNS
 from accelbench.output.format import counted, read_result
-
-WIDTH = 120
 
 
 def print_history(series: Sequence[PointSeries], passed_over: Sequence[str], to: Console) -> None:

@@ -145,8 +145,10 @@ def percent(fraction: float) -> str:
 
 
 def share(of: Share) -> str:
-    """Return a share in percent, or `UNKNOWN`; `≥ 43 %` for the share of a bound."""
-    return UNKNOWN if of.value is None else f"{'≥ ' * of.at_least}{percent(of.value)}"
+    """Return a share in percent, or `UNKNOWN`; `≥ 43 %` for the share of a bound, `≈ 43 %` of a noisy ceiling."""
+    if of.value is None:
+        return UNKNOWN if of.doubtful is None else f"≈ {percent(of.doubtful)}"
+    return f"{'≥ ' * of.at_least}{percent(of.value)}"
 
 
 def bound(of: Share) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from accelbench.diagnosis import end, record_of
 from accelbench.errors import UserError
-from accelbench.profiling.measure.script.launch import exchange_folder, start
+from accelbench.profiling.measure.script.launch import exchange_folder, rank_variables, start
 from accelbench.profiling.measure.script.observe import ScriptObserver
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
@@ -41,7 +41,10 @@ def measure_script(words: Sequence[str], point: Point, seconds: float) -> Record
     with exchange_folder() as exchange:
         process = start([sys.executable, *words[1:]], exchange, stdin=subprocess.DEVNULL)
         try:
-            observer = ScriptObserver(lambda: process.poll() is None, exchange, exchange, seconds, experiments=False)
+            ranked = rank_variables(words) is not None
+            observer = ScriptObserver(
+                lambda: process.poll() is None, exchange, exchange, seconds, experiments=False, ranked=ranked
+            )
             observer.observe_steps(FIRST_STEP_S)
         finally:
             end(process)

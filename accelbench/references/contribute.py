@@ -9,10 +9,20 @@ from pathlib import Path
 
 from accelbench.execution.store import RunInfo
 from accelbench.output.atomic_file import write_atomically
+from accelbench.output.format import counted
 from accelbench.profiling.analysis.course import course_of, disturbances
 from accelbench.profiling.analysis.roofline import observed_clock
 from accelbench.profiling.records.record import Record
-from accelbench.references.reference import OWN, Reference, ReferenceDevice, device_name, own
+from accelbench.references.reference import (
+    OWN,
+    OWN_SOURCE,
+    Reference,
+    ReferenceDevice,
+    core_title,
+    device_name,
+    has_hidden_name,
+    own,
+)
 
 HEAD = "# Results of this machine, written by 'accelbench contribute RUN'; later runs are compared with them.\n"
 
@@ -22,15 +32,14 @@ def references_of(info: RunInfo, records: Iterable[Record]) -> Iterator[Referenc
     environment = info.environment
     for record in records:
         found, device = record.rate_interval(), record.point.device
-        kind: ReferenceDevice | None = "cpu" if device == "cpu" else "gpu" if device == "gpu" else None
-        name = kind and device_name(environment, kind)
-        rated = record.status == "measured" and record.figure != "time"
-        if rated and kind and name and found and not any(disturbances(record, course_of(record))):
+        kind, name = _device(info, record)
+        if kind and name and found and is_reference(info, record) and not disturbances(record, course_of(record)):
             yield Reference(
                 device=re.escape(name),
                 kind=kind,
                 vendor=environment.gpus[0].vendor if device == "gpu" else None,
                 cpus=environment.cpu.usable if device == "cpu" else None,
+                core=core_title(environment.cpu) if device == "cpu" and has_hidden_name(environment.cpu) else None,
                 benchmark=record.point.benchmark,
                 backend=record.point.backend,
                 axes={axis: (value,) for axis, value in record.point.values.items()},
@@ -40,6 +49,32 @@ def references_of(info: RunInfo, records: Iterable[Record]) -> Iterator[Referenc
                 date=f"{info.created:%Y-%m-%d}",
                 source=_source(info),
             )
+
+
+def _device(info: RunInfo, record: Record) -> tuple[ReferenceDevice | None, str | None]:
+    """Return the kind and the name of the record's device, as far as references have it."""
+    device = record.point.device
+    kind: ReferenceDevice | None = "cpu" if device == "cpu" else "gpu" if device == "gpu" else None
+    return kind, kind and device_name(info.environment, kind)
+
+
+def is_reference(info: RunInfo, record: Record) -> bool:
+    """Return whether the record can be a reference if it is not noisy: a rate on a device with a known name."""
+    return _is_rate(record) and _device(info, record)[1] is not None
+
+
+def _is_rate(record: Record) -> bool:
+    return record.status == "measured" and record.figure != "time" and record.rate_interval() is not None
+
+
+def reason_for_none(info: RunInfo, records: Iterable[Record]) -> str:
+    """Return why a run has no references, as text."""
+    rates = [record for record in records if _is_rate(record)]
+    if not rates:
+        return "the run has no verified rate"
+    if not any(_device(info, record)[1] for record in rates):
+        return "the name of the device is unknown, or several different devices were measured"
+    return f"all of its {counted(len(rates), 'rate')} are noisy or only bounds; measure again on a quieter machine"
 
 
 def contribute(info: RunInfo, records: Iterable[Record], folder: Path) -> tuple[Path, int]:
@@ -57,7 +92,7 @@ def contribute(info: RunInfo, records: Iterable[Record], folder: Path) -> tuple[
 
 
 def _source(info: RunInfo) -> str:
-    return f"run {info.run_id}"
+    return f"{OWN_SOURCE}{info.run_id}"
 
 
 def _how(info: RunInfo, record: Record) -> str:

@@ -1,7 +1,8 @@
 """References: published results, and earlier results of this machine, read from `references.toml`.
 
 A reference applies to points of the same benchmark on a device with the same name. Axes without a stated value may have
-any value; `how` states the conditions of the measurement.
+any value; `how` states the conditions of the measurement. Where a hypervisor hides the name of the CPU, references of
+the same core (`AMD Zen 4`) are shown instead, as references of its family.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from pydantic import Field, ValidationError
 
 from accelbench.errors import UserError, reason_of
 from accelbench.profiling.files import read_toml
-from accelbench.profiling.machine.vendor_peaks import PREFIXES
-from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.machine.vendor_peaks import PREFIXES, find_core
+from accelbench.profiling.records.environment import Cpu, Environment
 from accelbench.profiling.records.point import Point, Scalar
 from accelbench.profiling.records.stored import Positive, Stored, first_fault
 
 OWN = "references.toml"
 """File next to the stored runs, written by `accelbench contribute`."""
+OWN_SOURCE = "run "
+"""Prefix of the source of an own reference."""
 ReferenceDevice = Literal["cpu", "gpu"]
 """Kind of a reference's device."""
 Date = Annotated[str, Field(pattern=r"^20\d\d(-\d\d(-\d\d)?)?$")]
@@ -44,6 +47,8 @@ class Reference(Stored):
     """Number of logical CPUs, for a CPU; it must be equal."""
     sockets: int | None = Field(default=None, gt=0)
     """Number of sockets, for a CPU; all CPUs of the machine must be usable."""
+    core: str | None = None
+    """Core of the CPU, as titled in `peaks.toml`, for a CPU with a hidden name; see `is_of_family`."""
     benchmark: str
     backend: str | None = None
     """Framework of a training workload; none for any."""
@@ -59,7 +64,12 @@ class Reference(Stored):
     date: Date | None = None
     """Date of measurement or publication; none if unknown."""
     source: str
-    """URL of a published reference, or the run of an own one."""
+    """URL of a published reference, section of `docs/measured.md`, or the run of an own one."""
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether the reference is an earlier run's result."""
+        return self.source.startswith(OWN_SOURCE)
 
     def is_of(self, point: Point, unit: str) -> bool:
         """Return whether the point measures the same work on the same kind of device."""
@@ -76,10 +86,33 @@ class Reference(Stored):
         name, cpu = device_name(environment, self.kind), environment.cpu
         if name is None or not re.fullmatch(self.device, name):
             return False
+        if self.core and has_hidden_name(cpu) and not (self.is_own and self.core == core_title(cpu)):
+            return False
         whole = self.sockets is None or (cpu.sockets == self.sockets and cpu.usable == cpu.logical)
         if self.kind == "gpu":
             return environment.gpus[0].vendor == (self.vendor or "nvidia")
         return whole and self.cpus in (None, cpu.usable)
+
+    def is_of_family(self, environment: Environment, single_core: bool) -> bool:
+        """Return whether the machine has CPUs with the reference's core, and a hypervisor hides their name.
+
+        Results of all cores are only comparable for the same number of CPUs.
+        """
+        cpu = environment.cpu
+        if self.kind != "cpu" or self.core is None or not has_hidden_name(cpu):
+            return False
+        return self.core == core_title(cpu) and (single_core or self.cpus == cpu.usable)
+
+
+def has_hidden_name(cpu: Cpu) -> bool:
+    """Return whether the CPU's name has no model number, as in virtual machines: `AMD EPYC`, `Intel Xeon Processor`."""
+    return cpu.model is not None and not _MODEL_NUMBER.search(_CLOCK.sub("", cpu.model))
+
+
+def core_title(cpu: Cpu) -> str | None:
+    """Return the core of the CPU, as titled in `peaks.toml`; None if it is unknown."""
+    core = find_core(cpu)
+    return core.title if core else None
 
 
 def device_name(environment: Environment, kind: ReferenceDevice) -> str | None:
@@ -94,6 +127,8 @@ def device_name(environment: Environment, kind: ReferenceDevice) -> str | None:
     return names.pop() if len(names) == 1 and not divided else None
 
 
+_CLOCK = re.compile(r"@.*")
+_MODEL_NUMBER = re.compile(r"\d[0-9A-Z]{2}|\b[A-Z]\d\b")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 

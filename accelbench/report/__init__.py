@@ -21,8 +21,9 @@ REPORTS = Path("reports")
 def write_report(store: RunStore, run: Run | None = None) -> Path:
     """Write `report.html`, `records.csv` and `records.parquet` into the run's directory; return the page's path.
 
-    `run` is the contents of the store, if they have been read already.
+    `run` is the contents of the store, if they have been read already. The list of runs is updated if the run is in it.
     """
+    from accelbench.report.index import update_index
     from accelbench.report.page import render_page
     from accelbench.report.section import Run
     from accelbench.report.table import write_tables
@@ -30,7 +31,9 @@ def write_report(store: RunStore, run: Run | None = None) -> Path:
     run = run or Run.of(store)
     write_tables(store, run)
     page = render_page(run)
-    return write_atomically(store.path / "report.html", lambda path: path.write_text(page, encoding="utf-8"))
+    written = write_atomically(store.path / "report.html", lambda path: path.write_text(page, encoding="utf-8"))
+    update_index(run)
+    return written
 
 
 def write_joined_report(joined: Joined, out: Path | None = None) -> tuple[Path, Path]:

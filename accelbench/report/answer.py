@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from accelbench.output.format import counted, percent, read
+from accelbench.output.format import counted, digits, percent, read, share
 from accelbench.profiling.analysis.roofline import CONTRADICTED
-from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.work import UNITS, Bounded
-from accelbench.report.bottleneck_text import bottleneck_text
+from accelbench.profiling.telemetry.noise import exceeds_tolerance
+from accelbench.report.bottleneck_text import advice, bottleneck_line, bottleneck_text
 from accelbench.report.causes import BOUND, NOISY, NOISY_MARK
 from accelbench.report.rows import Row, is_diagnosis
 from accelbench.report.stored_run import ConfidenceLight, Run
@@ -35,6 +35,8 @@ class RunSummary:
     bottleneck: str
     confidence: str
     light: ConfidenceLight
+    busy: str
+    """CPUs that other processes used, as text; empty for a quiet machine."""
 
     @property
     def lines(self) -> tuple[tuple[str, str], ...]:
@@ -46,7 +48,37 @@ def answer(run: Run) -> RunSummary | None:
     """Return the summary of a run; None if nothing was measured."""
     if not run.rows:
         return None
-    return RunSummary(_speed(run), " ".join(_bottleneck(run.rows)), " ".join(_confidence(run)), run.light)
+    bottleneck, confidence = (" ".join(sentences) for sentences in (_bottleneck(run.rows), _confidence(run)))
+    return RunSummary(_speed(run), bottleneck, confidence, run.light, busy_text(run))
+
+
+def leading_row(run: Run) -> Row:
+    """Return the row that stands for the speed of a run with results.
+
+    The best result of a benchmark that the user named, else the fastest training workload, else the best share of a
+    ceiling among the kernels.
+    """
+    if named := [row for row in run.rows if run.info.suite is None and not row.record.ceiling]:
+        first = named[0].record
+        return max((r for r in named if r.record.point.benchmark == first.point.benchmark), key=_signed_rate)
+    if trained := [row for row in run.rows if row.training]:
+        return max(trained, key=_signed_rate)
+    known = shares_of_kernels(run.rows)
+    return known[-1] if known else run.groups[0].best
+
+
+def busy_text(run: Run) -> str:
+    """Return the CPUs that other processes used during the noisy measurements, as text; empty if they used few."""
+    used, total_s, most = 0.0, 0.0, 0.0
+    for row in run.rows:
+        counters = row.record.telemetry.counters if row.record.telemetry else {}
+        other_s, wall_s = counters.get("cpu.other_s", 0.0), counters.get("wall_s", 0.0)
+        if row.disturbed and wall_s > 0:
+            used, total_s, most = used + other_s, total_s + wall_s, max(most, other_s / wall_s)
+    cpus = run.info.environment.cpu.logical or 1
+    if total_s <= 0 or not exceeds_tolerance(used / total_s, cpus):
+        return ""
+    return f"other processes used {digits(used / total_s, 2)} of {counted(cpus, 'CPU')} (up to {digits(most, 2)})"
 
 
 def _speed(run: Run) -> str:
@@ -60,10 +92,15 @@ def _speed(run: Run) -> str:
 
 def _named(rows: Sequence[Row]) -> str:
     """Return the highest rate, or the shortest time, of a benchmark's results as a sentence."""
-    best = max(rows, key=lambda row: (row.record.rate() or 0.0) * (-1 if row.record.figure == "time" else 1))
-    share = f", {percent(best.of_ceiling.value)} of the measured ceiling" if best.of_ceiling.value is not None else ""
+    best = max(rows, key=_signed_rate)
+    of = f", {share(best.of_ceiling)} of the measured ceiling" if best.of_ceiling.shown is not None else ""
     which = f" ({best.point})" if len(rows) > 1 else ""
-    return f"{best.record.point.benchmark}: {_rate(best)}{share}{which}."
+    return f"{best.record.point.benchmark}: {_rate(best)}{of}{which}."
+
+
+def _signed_rate(row: Row) -> float:
+    """Return the rate, or the negative time, so that the highest value is the best result."""
+    return (row.record.rate() or 0.0) * (-1 if row.record.figure == "time" else 1)
 
 
 def _of_devices(rows: Sequence[Row]) -> str:
@@ -135,39 +172,51 @@ def _rate(row: Row) -> str:
 
 def _bottleneck(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the bottlenecks of the training workloads, and the shares of the ceilings that the kernels reach."""
-    trainings = [row.record for row in rows if row.training]
-    by_verdict: dict[str | None, list[Record]] = {}
-    for record in trainings:
-        by_verdict.setdefault(bottleneck_text(record.profile) if record.profile else None, []).append(record)
-    for bound, records in sorted(by_verdict.items(), key=lambda item: -len(item[1])):
-        yield _bounded(bound, records, len(trainings))
-    kernels = [row for row in rows if not row.training and not row.sets_ceiling]
-    known = [(row.of_ceiling.value, row) for row in kernels if row.of_ceiling.value is not None]
+    trainings = [row for row in rows if row.training]
+    by_verdict: dict[str | None, list[Row]] = {}
+    for row in trainings:
+        profile = row.record.profile
+        by_verdict.setdefault(bottleneck_text(profile) if profile else None, []).append(row)
+    for bound, alike in sorted(by_verdict.items(), key=lambda item: -len(item[1])):
+        yield _bounded(bound, alike, len(trainings))
+    known = shares_of_kernels(rows)
     if known:
-        least, row = min(known, key=lambda each: each[0])
-        near = sum(share >= NEAR for share, _ in known)
+        row, near = known[0], sum((each.of_ceiling.shown or 0.0) >= NEAR for each in known)
         reach = f"{near} of {len(known)} kernels reach{'es' * (near == 1)}"
-        of = f"{reach} {percent(NEAR)} or more of the measured ceiling"
+        doubtful = " (≈: noisy)" if any(each.of_ceiling.doubtful is not None for each in known) else ""
+        of = f"{reach} {percent(NEAR)} or more of the measured ceiling{doubtful}"
         name = f"{row.record.point.benchmark} {row.point}".strip()
-        yield f"{of}; the lowest is {name} with {percent(least)}."
+        yield f"{of}; the lowest is {name} with {share(row.of_ceiling)}."
     elif not trainings:
         reason = next((row.of_ceiling.reason for row in rows if row.of_ceiling.reason), "")
-        if any(row.of_ceiling.noisy for row in rows):
-            reason = "the measured ceilings are noisy"
         yield f"No share of a ceiling is known{': ' * bool(reason)}{reason}."
 
 
-def _bounded(bound: str | None, records: Sequence[Record], trainings: int) -> str:
-    """Return the common bottleneck of some of the `trainings` workloads with advice, or why it is unknown, as text."""
-    which = records[0].point.benchmark if trainings == 1 else f"{len(records)} of {trainings} training workloads"
-    profile = records[0].profile
+def shares_of_kernels(rows: Sequence[Row]) -> list[Row]:
+    """Return the kernels with a share of a ceiling, the lowest share first, without the ceilings themselves."""
+    kernels = [row for row in rows if not (row.training or row.sets_ceiling or row.of_ceiling.shown is None)]
+    return sorted(kernels, key=lambda row: row.of_ceiling.shown or 0.0)
+
+
+def _bounded(bound: str | None, rows: Sequence[Row], trainings: int) -> str:
+    """Return the common bottleneck of some of the `trainings` workloads with advice, or why it is unknown, as text.
+
+    The bottleneck of a single workload has its shares of the step time.
+    """
+    which = rows[0].record.point.benchmark if trainings == 1 else f"{len(rows)} of {trainings} training workloads"
+    profile = rows[0].record.profile
     if profile is None:
         return f"The bottleneck of {which} is unknown: not profiled."
-    found = profile.bottleneck
-    if found.bound is None:
-        return f"The bottleneck of {which} is unknown: {found.reason or 'no reason recorded'}."
-    advice = f". To speed it up: {found.help}" if found.help else ""
-    return f"{which} {'are' if len(records) > 1 else 'is'} {bound}{advice}."
+    if profile.bottleneck.bound is None:
+        return f"The bottleneck of {which} is unknown: {profile.bottleneck.reason or 'no reason recorded'}."
+    if len(rows) > 1:
+        verdict = f"{which} are {bound}"
+    else:
+        reached = rows[0].of_ceiling
+        of = f". It reaches {share(reached)} of the measured ceiling" if reached.shown is not None else ""
+        verdict = f"{which} is {bottleneck_line(profile)}{of}"
+    help_text = advice(profile)
+    return f"{verdict}. To speed it up: {help_text}." if help_text else f"{verdict}."
 
 
 def _confidence(run: Run) -> Iterator[str]:

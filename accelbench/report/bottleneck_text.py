@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 
 from accelbench.output.format import percent
+from accelbench.profiling.analysis.bottleneck import HELP, NEAR
 from accelbench.profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
@@ -36,7 +37,15 @@ def bottleneck_line(profile: Profile) -> str:
     largest = sorted(found.shares.items(), key=itemgetter(1), reverse=True)[:SHARES]
     shares = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in largest if share >= NEGLIGIBLE)
     line = f"{bottleneck_text(profile)}: {shares}" if shares else bottleneck_text(profile)
-    return f"{line}; {found.apart_text}" if found.apart_text else line
+    # Without the times of both steps, which follow in parentheses.
+    return f"{line}; doubtful: {found.apart_text.partition(' (')[0]}" if found.apart_text else line
+
+
+def advice(profile: Profile) -> str | None:
+    """Return how to speed up the training, exclusive CPUs first if contention takes a tenth of the step or more."""
+    found = profile.bottleneck
+    contended = found.shares.get("contention", 0.0) >= NEAR and "cpu-contended" not in (found.bound, *found.beside)
+    return f"{HELP['cpu-contended']}; then {found.help}" if contended and found.help else found.help
 
 
 def shares_text(profile: Profile) -> str:

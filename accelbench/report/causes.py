@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
+from accelbench.profiling.records.record import Record
 from accelbench.report.rows import Row
 
 NOISY = "noisy"
@@ -14,6 +16,8 @@ BOUND = "bound"
 """Flag of a bound."""
 NOISY_MARK = "~"
 """Prefix of a noisy result."""
+LONGEST_S = 1e9
+"""Longest plausible measurement in seconds: 30 years."""
 _NUMBER = re.compile(r"(?<![\w.-])\d+(?:\.\d+)?")
 
 
@@ -27,6 +31,18 @@ class FlagCause:
     """Reason, with numbers as ranges over the results: `other processes used 0.6–0.9 of 2 CPUs`."""
     rows: tuple[Row, ...]
     """Flagged results."""
+    began: datetime
+    """Start of the first affected measurement."""
+    ended: datetime
+    """Approximate end of the last affected measurement."""
+
+    @property
+    def when(self) -> str:
+        """Return the times of the affected measurements as text: `07:04–07:06 UTC`."""
+        began, ended = self.began.astimezone(UTC), self.ended.astimezone(UTC)
+        form = "%H:%M" if began.date() == ended.date() else "%Y-%m-%d %H:%M"
+        first, last = f"{began:{form}}", f"{ended:{form}}"
+        return f"{first} UTC" if first == last else f"{first}–{last} UTC"
 
 
 def causes(rows: Iterable[Row]) -> list[FlagCause]:
@@ -53,7 +69,22 @@ def _cause(word: str, alike: Sequence[tuple[Row, int | None, str]]) -> FlagCause
     all_rounds = {part.number for row in rows.values() for part in row.record.rounds}
     *others, last = map(str, sorted(hit)) if hit and hit < all_rounds else [""]
     where = f" in repetitions {', '.join(others)} and {last}" if others else f" in repetition {last}" if last else ""
-    return FlagCause(word, _with_ranges([sentence for _, _, sentence in alike]) + where, tuple(rows.values()))
+    times = [time for row, number, _ in alike for time in _times(row.record, number)]
+    sentence = _with_ranges([sentence for _, _, sentence in alike]) + where
+    ends = max(ended for _, ended in times)
+    return FlagCause(word, sentence, tuple(rows.values()), min(began for began, _ in times), ends)
+
+
+def _times(record: Record, number: int | None) -> list[tuple[datetime, datetime]]:
+    """Return start and end of a repetition of the record, or of all of them; each takes the same part of its time."""
+    elapsed_s = record.elapsed_s / max(1, len(record.rounds))
+    starts = [part.started for part in record.rounds if number in (None, part.number)] or [record.started]
+    return [(started, end_of(started, elapsed_s)) for started in starts]
+
+
+def end_of(started: datetime, elapsed_s: float) -> datetime:
+    """Return the end of a measurement; implausibly long times, as in a foreign run, are cut."""
+    return started + timedelta(seconds=min(elapsed_s, LONGEST_S))
 
 
 def _with_ranges(sentences: Sequence[str]) -> str:

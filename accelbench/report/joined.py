@@ -13,11 +13,11 @@ from functools import cached_property
 from accelbench.environment.differences import differences, different_settings
 from accelbench.errors import DataDamaged, UserError, report_damage
 from accelbench.execution.store import RunStore
+from accelbench.history.run_labels import label_runs
 from accelbench.profiling.analysis.roofline import Ceiling
 from accelbench.profiling.records.record import Record
 from accelbench.report.measured_roofs import Roofline, make_roofline
 from accelbench.report.rows import Row
-from accelbench.report.run_labels import label_runs
 from accelbench.report.stored_run import Run
 from accelbench.report.study import PlacedRow, Study, make_studies
 
@@ -49,8 +49,8 @@ class Joined:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Return a unique label for each run: its device, and its distinguishing facts."""
-        return label_runs(self.runs)
+        """Return a unique label for each run (see `label_runs`)."""
+        return label_runs([(run.info, run.store.path if run.store else None) for run in self.runs])
 
     @property
     def labelled(self) -> list[tuple[str, Run]]:

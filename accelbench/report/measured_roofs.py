@@ -1,12 +1,12 @@
 """Roofline data: the points of one device in one run, and the roofs measured in the same run.
 
-Points are results with known flops and bytes on one whole device (all cores). Noisy ceilings are not drawn as roofs.
+Points are results with known flops and bytes on one whole device (all cores).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from accelbench.profiling.analysis.roofline import Ceiling
@@ -38,6 +38,8 @@ class Roofline:
     """Vendor's known compute peaks by dtype."""
     bandwidth: float | None
     """Vendor's peak memory bandwidth; None if unknown."""
+    doubtful: frozenset[str | None] = frozenset()
+    """Dtypes of the noisy compute roofs, and None for a noisy memory roof."""
 
     @property
     def dtypes(self) -> list[str]:
@@ -54,13 +56,13 @@ def make_roofline(place: str, rows: Sequence[Row], ceilings: Sequence[Ceiling]) 
         for row in rows
         if row.record.bound.cores == "all" and (intensity := row.intensity) and (rate := row.record.rate("flops"))
     )
-    roofs = [ceiling for ceiling in ceilings if ceiling.cores == "all" and not ceiling.doubt]
+    roofs = [ceiling for ceiling in ceilings if ceiling.cores == "all"]
     memory = next((roof.value for roof in roofs if roof.metric == "bytes"), None)
     compute = {roof.dtype: roof.value for roof in roofs if roof.dtype is not None}
     if not dots or (memory is None and not compute):
         return None
     known = [(row.of_peak.metric, str(row.record.bound.dtype), row.of_peak.bound) for row in rows]
-    bare = Roofline(place, dots, compute, memory, {}, None)
+    bare = Roofline(place, dots, compute, memory, {}, None, frozenset(roof.dtype for roof in roofs if roof.doubt))
     peaks = {dtype: bound for metric, dtype, bound in known if metric == "flops" and bound and dtype in bare.dtypes}
     bandwidth = next((bound for metric, _, bound in known if metric == "bytes"), None)
-    return Roofline(place, dots, compute, memory, peaks, bandwidth)
+    return replace(bare, peaks=peaks, bandwidth=bandwidth)

@@ -5,21 +5,24 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from accelbench.environment.fields import LabelledValue
 from accelbench.output.format import read
+from accelbench.profiling.records.bottleneck import Bottleneck
 from accelbench.profiling.records.record import Profile
 from accelbench.profiling.records.trace import Operation, OperationKind, TraceAnalysis
 from accelbench.profiling.text import format_bytes
 from accelbench.profiling.trace.formats import format_of
-from accelbench.report.bottleneck_text import bottleneck_line, bottleneck_text
+from accelbench.report.bottleneck_text import advice, bottleneck_line, bottleneck_text
+from accelbench.report.flame_graph import flame_graph
 from accelbench.report.host_profile import HostPart, host_part
-from accelbench.report.profile_plot import Bar, measured_bar, step_bars, xprof_bar
 from accelbench.report.rows import Row
+from accelbench.report.samples_plot import step_times
+from accelbench.report.step_bars import Bar, bar_of_causes, bar_of_parts, bar_of_xprof
 
 OPERATIONS, MAX_NAME = 10, 160
 """Maximum numbers of operations (and of kinds) listed for device and host, and of characters of a name."""
@@ -80,8 +83,15 @@ class ProfiledRow:
     elapsed_s: float
     failures: tuple[str, ...]
     """Reasons why the trace is unusable, with advice."""
-    bars: tuple[Bar, ...]
-    drawing: Markup | None
+    causes: Bar | None
+    """Step time by cause; None if the shares are unknown, or if `parts` has them in detail."""
+    parts: Bar | None
+    """Parts of the traced step; None without a usable trace."""
+    by_xprof: Bar | None
+    steps: Markup | None
+    """Drawing of the duration of each step; None if there are too few."""
+    flames: Markup | None
+    """Flame graph of the host; None if its samples were not kept."""
     facts: tuple[LabelledValue, ...]
     operations: tuple[Operations, ...]
     operations_by: str
@@ -98,24 +108,32 @@ class ProfiledRow:
         return self.row.record.point.device == "cpu"
 
 
-def profiled(row: Row, slug: str, run_id: str) -> ProfiledRow | None:
-    """Return the page's contents for a row's profile; None if the row was not profiled."""
+def profiled(row: Row, slug: str, run_id: str, folder: Path | None = None) -> ProfiledRow | None:
+    """Return the page's contents for a row's profile; None if the row was not profiled.
+
+    `folder` is the run's directory, which may have the samples of the host.
+    """
     profile = row.record.profile
     if profile is None:
         return None
     found, trace = profile.bottleneck, profile.trace
-    bars = tuple(_bars(trace)) if trace else ()
+    parts = bar_of_parts(trace.breakdown, found) if trace and trace.breakdown else None
     return ProfiledRow(
         row=row,
         slug=slug,
         verdict=bottleneck_text(profile),
         line=bottleneck_line(profile),
-        evidence=tuple(found.evidence),
-        help=found.help,
+        evidence=tuple(_evidence(found)),
+        help=advice(profile),
         elapsed_s=profile.elapsed_s,
         failures=tuple(_failures(profile)),
-        bars=bars,
-        drawing=step_bars(bars, f"{slug}-step", str(row.record.point)) if bars else None,
+        causes=None if parts else bar_of_causes(profile, "step time by cause"),
+        parts=parts,
+        by_xprof=bar_of_xprof(trace.xprof_steps, trace.xprof_covers or "", found)
+        if trace and trace.xprof_steps
+        else None,
+        steps=step_times(row.record, f"{slug}-steps"),
+        flames=flame_graph(profile, folder, f"{slug}-flames", f"Flame graph of {row.record.point}") if folder else None,
         facts=tuple(_facts(trace)) if trace else (),
         operations=tuple(_operations(trace)) if trace else (),
         operations_by=(trace and trace.operations_by) or "the trace",
@@ -127,11 +145,13 @@ def profiled(row: Row, slug: str, run_id: str) -> ProfiledRow | None:
     )
 
 
-def _bars(trace: TraceAnalysis) -> Iterable[Bar]:
-    if trace.breakdown is not None:
-        yield measured_bar(trace.breakdown)
-    if trace.xprof_steps is not None:
-        yield xprof_bar(trace.xprof_steps, trace.xprof_covers or "")
+def _evidence(found: Bottleneck) -> Iterable[str]:
+    """Yield the texts that support the verdict, except the doubt, which is printed with the verdict."""
+    for text in found.evidence:
+        if text == found.shares_text and found.contention_text:
+            yield f"before contention is separated, {text}"
+        elif text != found.apart_text:
+            yield text
 
 
 def _failures(profile: Profile) -> Iterable[str]:

@@ -38,6 +38,9 @@ LABEL = 11.5
 """Height in points of a label next to a roof."""
 SLOPE_SHOWN = 20.0
 """Factor below the ridge point down to which the memory roof is drawn at least."""
+LineStyle = str | tuple[int, tuple[int, int]]
+NOISY: LineStyle = (0, (6, 3))
+"""Dashes of a roof that is a noisy ceiling."""
 TOGETHER = len(SERIES)
 """Maximum number of rooflines in one drawing, each in its own colour."""
 
@@ -76,7 +79,7 @@ class Colors:
 
 
 def roofline_plot(drawn: Sequence[Roofline], name: str) -> Markup:
-    """Draw rooflines: measured roofs solid, vendors' peaks dashed, and a marker for each point.
+    """Draw rooflines: measured roofs solid, noisy ones dashed, vendors' peaks dotted, and a marker for each point.
 
     Markers identify the benchmark and the implementation; tooltips contain the point and its values. For colours, see
     `Colors`.
@@ -135,11 +138,24 @@ def _legends(drawn: Sequence[Roofline], colors: Colors, markers: Mapping[str, Ma
         Line2D([], [], marker=mark, linestyle="", color=MUTED, fillstyle="full" if filled else "none", label=clip(name))
         for name, (mark, filled) in markers.items()
     ]
-    marks.append(Line2D([], [], color=MUTED, label="measured roof"))
+    if any(_roofs(one) - one.doubtful for one in drawn):
+        marks.append(Line2D([], [], color=MUTED, label="measured roof"))
+    if any(one.doubtful for one in drawn):
+        marks.append(Line2D([], [], linestyle=NOISY, color=MUTED, label="noisy roof (doubtful)"))
     if any(one.peaks or one.bandwidth for one in drawn):
-        marks.append(Line2D([], [], linestyle="--", color=MUTED, linewidth=1, label="vendor's peak"))
+        marks.append(Line2D([], [], linestyle=":", color=MUTED, linewidth=1.2, label="vendor's peak"))
     places = [Line2D([], [], color=colors.of_memory(one), label=_with_memory(one)) for one in drawn]
     return [marks, places] if colors.several else [marks]
+
+
+def _roofs(roofline: Roofline) -> set[str | None]:
+    """Return the dtypes of the measured compute roofs, and None for a memory roof."""
+    return {*roofline.compute, *([None] if roofline.memory is not None else [])}
+
+
+def _style(roofline: Roofline, dtype: str | None) -> LineStyle:
+    """Return the line style of a compute roof, or of the memory roof without a dtype."""
+    return NOISY if dtype in roofline.doubtful else "-"
 
 
 def _with_memory(roofline: Roofline) -> str:
@@ -191,12 +207,14 @@ def _draw_roofs(axes: Axes, roofline: Roofline, colors: Colors, box: AxesBox) ->
     compute, memory = roofline.compute, roofline.memory
     if memory is not None:
         end = min(right, ridge(max(compute.values(), default=high), memory))
-        axes.plot([left, end], [left * memory, end * memory], color=colors.of_memory(roofline), linewidth=1.6)
+        slope, color = [left * memory, end * memory], colors.of_memory(roofline)
+        axes.plot([left, end], slope, linestyle=_style(roofline, None), color=color, linewidth=1.6)
         if not colors.several:
             _label_slope(axes, memory, max(left, low / memory), end, box)
     for dtype, value in compute.items():
         start = ridge(value, memory) if memory is not None else left
-        axes.plot([max(left, start), right], [value, value], color=colors.of(roofline, dtype), linewidth=1.6)
+        style, color = _style(roofline, dtype), colors.of(roofline, dtype)
+        axes.plot([max(left, start), right], [value, value], linestyle=style, color=color, linewidth=1.6)
 
 
 def _label_slope(axes: Axes, memory: float, start: float, end: float, box: AxesBox) -> None:
@@ -258,7 +276,7 @@ def _draw_peaks(axes: Axes, roofline: Roofline, colors: Colors) -> None:
     if bandwidth is not None:
         end = min(right, ridge(max(peaks.values()), bandwidth)) if peaks else right
         color = colors.of_memory(roofline) if colors.several else MUTED
-        axes.plot([left, end], [left * bandwidth, end * bandwidth], "--", color=color, linewidth=1)
+        axes.plot([left, end], [left * bandwidth, end * bandwidth], ":", color=color, linewidth=1.2)
     for dtype, value in peaks.items():
         start = ridge(value, bandwidth) if bandwidth else left
-        axes.plot([max(left, start), right], [value, value], "--", color=colors.of(roofline, dtype), linewidth=1)
+        axes.plot([max(left, start), right], [value, value], ":", color=colors.of(roofline, dtype), linewidth=1.2)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from operator import itemgetter
 from statistics import fmean
+from typing import Literal
 
 from accelbench.execution.store import RunInfo, Settings
 from accelbench.output.format import FormattedResult, counted, digits, percent, read_result, seconds
@@ -52,11 +53,29 @@ MOSTLY_CLEAN = 0.9
 _ONE_OF_MANY = re.compile(r"\.\d+$")
 
 
+FlagWord = Literal[
+    "noisy",
+    "bound",
+    "drifts",
+    "two speeds",
+    "limited by settings",
+    "slow link",
+    "power limit",
+    "throttled",
+    "unsteady",
+    "few samples",
+    "bursts",
+    "epoch turns",
+    "over 100 %",
+]
+"""Flags of results; `docs/guide.md` explains each."""
+
+
 @dataclass(frozen=True)
 class Flag:
     """Flag of a result: a word for the table, and its meaning."""
 
-    word: str
+    word: FlagWord
     meaning: str
 
 
@@ -79,7 +98,7 @@ class Row:
     @property
     def sets_ceiling(self) -> bool:
         """Return whether this record is itself its ceiling."""
-        return self.record.ceiling and self.of_ceiling.value == 1.0
+        return self.record.ceiling and self.of_ceiling.shown == 1.0
 
     @property
     def disturbed(self) -> str | None:
@@ -108,10 +127,15 @@ class Row:
 
     @property
     def pinned_to(self) -> str | None:
-        """Return the CPUs to which the repetitions of a single-core point were pinned, as a Linux CPU list."""
+        """Return the CPUs to which the repetitions of a single-core point were pinned, as a Linux CPU list.
+
+        On a CPU with several kinds of cores, the kinds follow: `15 (Cortex-X925)`.
+        """
         places = [part.placement for part in self.record.rounds] or [self.record.placement]
         cpus = {place.first for place in places if place and place.pinned and place.first is not None}
-        return format_cpu_list(sorted(cpus)) or None
+        kinds = sorted({place.core_kind for place in places if place and place.pinned and place.core_kind})
+        of_kind = f" ({', '.join(kinds)})" if kinds else ""
+        return f"{format_cpu_list(sorted(cpus))}{of_kind}" if cpus else None
 
     @property
     def intensity(self) -> float | None:
@@ -152,8 +176,8 @@ class Group:
 
     @cached_property
     def knows_ceiling(self) -> bool:
-        """Return whether any row has a share of a measured ceiling."""
-        return any(row.of_ceiling.value is not None for row in self.rows)
+        """Return whether any row has a share of a measured ceiling, possibly of a noisy one."""
+        return any(row.of_ceiling.shown is not None for row in self.rows)
 
     @property
     def best(self) -> Row:
@@ -163,7 +187,7 @@ class Group:
         """
 
         def rank(row: Row) -> tuple[float, bool, float]:
-            rate, share = row.record.rate() or 0.0, row.of_ceiling.value or 0.0
+            rate, share = row.record.rate() or 0.0, row.of_ceiling.shown or 0.0
             signed = -rate if row.record.figure == "time" else rate
             return 1.0 if row.record.ceiling else share, row.record.bound.cores == "all", signed
 
@@ -264,12 +288,13 @@ def _flags(record: Record, course: TimeCourse, of_peak: Share, of_ceiling: Share
             of += f", {summary.effective:.1f} effectively independent"
         middle = "mean" if timing.steady else "median"
         yield Flag("few samples", f"{of}: the interval of the {middle} has {confidence:.0%} coverage instead of 95%")
-    for word, meaning in (("bursts", bursts(timing)), ("epoch turns", epoch_boundaries(timing))):
-        if meaning:
-            yield Flag(word, meaning)
+    if meaning := bursts(timing):
+        yield Flag("bursts", meaning)
+    if meaning := epoch_boundaries(timing):
+        yield Flag("epoch turns", meaning)
     if of_peak.value is not None and of_peak.value > BEYOND:
         yield Flag("over 100 %", f"faster than the vendor's peak of {of_peak.of}, which is for other hardware units")
-    if of_ceiling.value is None and of_ceiling.bound is not None:
+    if of_ceiling.shown is None and of_ceiling.bound is not None:
         yield Flag("over 100 %", of_ceiling.reason or "")
 
 

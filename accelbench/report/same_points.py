@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, isclose, log
 from statistics import fmean
 
 from accelbench.compare.change import PointChange, compare_point
 from accelbench.compare.runs import EQUIVALENCE
-from accelbench.output.format import UNKNOWN, digits
+from accelbench.output.format import UNKNOWN, digits, read
 from accelbench.profiling.analysis.cost import cost
 from accelbench.report.joined import Joined
 from accelbench.report.rows import Row, trained_on
@@ -17,6 +17,8 @@ from accelbench.report.study import PlacedRow
 
 ENTRIES_SHOWN = 1000
 """Maximum number of results shown; the CSV has all."""
+ROUNDING = 5e-4
+"""Relative difference below which two results are equal in three digits."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class PointInRun:
     row: Row
     ratio: SpeedRatio | None
     """Speed relative to the first run with the point; None for that run itself."""
+    compared: str = ""
+    """Result that the ratio is of, as text; empty if it is the result of the row."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class SpeedMean:
 
     of: str
     """Benchmark, or `kernels` or `trainings` for all of them."""
+    overall: bool
+    """Whether the mean is over all benchmarks of its kind."""
     place: str
     """Label of the other run."""
     value: float
@@ -79,15 +85,27 @@ class SamePoints:
 
 def same_points(joined: Joined) -> SamePoints:
     """Return the points measured in several of the runs, in the order of the runs."""
+    found = _by_point(joined)
+    several = [(name, placed) for name, placed in found.items() if len(placed) > 1]
+    shown = several[: max(1, ENTRIES_SHOWN // len(joined.runs))]
+    points = tuple(SamePoint(name, tuple(_entries(placed))) for name, placed in shown)
+    return SamePoints(
+        joined.labels[0], speed_means(joined), points, len(several) - len(shown), len(found) - len(several)
+    )
+
+
+def speed_means(joined: Joined) -> tuple[SpeedMean, ...]:
+    """Return the geometric means of the speeds of each run relative to the first run."""
+    return tuple(_means(joined.labels[0], [placed for placed in _by_point(joined).values() if len(placed) > 1]))
+
+
+def _by_point(joined: Joined) -> dict[str, list[PlacedRow]]:
+    """Return the results of each point by its name without the device, in the order of the runs."""
     found: dict[str, list[PlacedRow]] = {}
     for place, row in joined.rows:
         point = row.record.point
         found.setdefault(f"{point.benchmark} {point.details}".strip(), []).append((place, row))
-    several = [(name, placed) for name, placed in found.items() if len(placed) > 1]
-    shown = several[: max(1, ENTRIES_SHOWN // len(joined.runs))]
-    points = tuple(SamePoint(name, tuple(_entries(placed))) for name, placed in shown)
-    means = tuple(_means(joined.labels[0], [placed for _, placed in several]))
-    return SamePoints(joined.labels[0], means, points, len(several) - len(shown), len(found) - len(several))
+    return found
 
 
 def _means(base: str, points: Sequence[Sequence[PlacedRow]]) -> Iterator[SpeedMean]:
@@ -109,19 +127,32 @@ def _means(base: str, points: Sequence[Sequence[PlacedRow]]) -> Iterator[SpeedMe
                     speeds.setdefault((of, place), []).append(log(costs[0] / costs[1]))
     for (of, place), found in sorted(speeds.items(), key=lambda item: item[0][0] in benchmarks):
         if of not in benchmarks or len(benchmarks[of]) > 1:
-            yield SpeedMean(of, place, exp(fmean(found)), len(found))
+            alone = any(names == {of} for names in benchmarks.values())
+            yield SpeedMean(of, of in benchmarks or alone, place, exp(fmean(found)), len(found))
 
 
 def _entries(placed: Sequence[PlacedRow]) -> Iterator[PointInRun]:
-    (place, first), *others = placed
-    yield PointInRun(place, first, None)
-    for place, row in others:
-        yield PointInRun(place, row, _ratio(first, row))
+    (first_place, first), *others = placed
+    changes = [compare_point([first.record], [row.record], EQUIVALENCE) for _, row in others]
+    compared = [change.compared for change in changes if change.compared]
+    yield PointInRun(first_place, first, None, _compared(first, compared[0].a, compared[0].unit) if compared else "")
+    for (place, row), change in zip(others, changes, strict=True):
+        of = change.compared
+        yield PointInRun(place, row, _ratio(first, row, change), _compared(row, of.b, of.unit) if of else "")
 
 
-def _ratio(first: Row, other: Row) -> SpeedRatio:
-    change = compare_point([first.record], [other.record], EQUIVALENCE)
+def _compared(row: Row, value: float, unit: str) -> str:
+    """Return the compared result as text; empty if it equals the row's result."""
+    record = row.record
+    if unit == record.unit and isclose(value, record.rate() or 0.0, rel_tol=ROUNDING):
+        return ""
+    return record.bound_sign("time" if unit == "s" else None) + read(value, unit).quantity
+
+
+def _ratio(first: Row, other: Row, change: PointChange) -> SpeedRatio:
     notes = tuple(_notes(first, other, change))
+    if first.record.bound_sign() or other.record.bound_sign():
+        return SpeedRatio(UNKNOWN, "", notes)  # the rates above two bounds may have any ratio
     if change.evidence:
         speed = change.evidence.speed
         return SpeedRatio(f"× {digits(speed.value)}", f"{digits(speed.low)}–{digits(speed.high)}", notes)

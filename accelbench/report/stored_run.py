@@ -24,6 +24,8 @@ RECORDS_HELD = 3000
 """Maximum number of records per status kept in memory for page and terminal; a record takes about 40 kB."""
 ROWS_IN_PAGE = 2000
 """Maximum number of points in the tables of the page; `records.csv` has all points."""
+BENCHMARKS_NAMED = 4
+"""Maximum number of benchmarks in place of a suite's name."""
 BELOW_BEST = 0.9
 """Share of this machine's best ceiling below which today's is replaced by it; runs differ by less on a quiet machine.
 """
@@ -101,8 +103,14 @@ class Run:
 
     @property
     def suite(self) -> str:
-        """Return the suite's name, or `benchmarks by name` without one."""
-        return self.info.suite or "benchmarks by name"
+        """Return the suite's name; without one, the named benchmarks."""
+        if self.info.suite:
+            return self.info.suite
+        ceilings = {record.point.benchmark for record in self.records if record.ceiling}
+        planned = list(dict.fromkeys(point.benchmark for point in self.info.plan))
+        names = [name for name in planned if name not in ceilings] or planned
+        more = len(names) - BENCHMARKS_NAMED
+        return ", ".join(names[:BENCHMARKS_NAMED]) + f" and {more} more" * (more > 0) or "no benchmark"
 
     @property
     def unfinished(self) -> str:
@@ -200,8 +208,10 @@ class Run:
 
     @cached_property
     def reference_comparisons(self) -> Sequence[ReferenceComparison]:
-        """Return the comparisons with published and own references for this device."""
-        return compare_with_references(self.info, self.records, self.store.path.parent if self.store else None)
+        """Return the decided comparisons with references for this device, or for its family of CPUs."""
+        folder = self.store.path.parent if self.store else None
+        compared = compare_with_references(self.info, self.records, folder, with_family=True)
+        return tuple(comparison for comparison in compared if comparison.is_decided)
 
     def of_status(self, status: str) -> list[Record]:
         """Return the records of this status: measured, failed or skipped."""

@@ -122,7 +122,9 @@ def _size_ticks(least: float, most: float) -> list[float]:
 def _caches(device: str, environment: Environment) -> Iterator[tuple[str, int]]:
     """Yield the name and size of each known data cache of the device."""
     if device == "cpu":
-        for cache in environment.cpu.caches:
+        cpu = environment.cpu
+        by_kind = {kind.name: kind.caches for kind in cpu.kinds}
+        for cache in by_kind.get(cpu.one_core_kind or "", cpu.caches):
             if cache.kind != "Instruction":
                 yield f"L{cache.level}", cache.size_bytes
     elif device == "gpu" and environment.gpus and environment.gpus[0].l2_bytes:

@@ -282,7 +282,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
         "arithmetic_intensity": arithmetic_intensity(record),
         "share_of_peak": share_of_peak(record).value,
         "share_of_peak_at_clock": share_of_peak_at_clock(record).value,
-        "ceiling": of_ceiling.bound,
+        "ceiling": of_ceiling.bound if of_ceiling.doubtful is None else None,
         "share_of_ceiling": of_ceiling.value,
         "share_of_ceiling_reason": of_ceiling.reason,
         "noise": "; ".join(record.noise),
@@ -305,6 +305,7 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
         line |= {"peak_unit_kind": peak.unit_kind, "peak_source": peak.source}
     if place := record.placement:
         line |= {"cpu_first": place.first, "cpu_last": place.last, "pinned": place.pinned}
+        line |= {"core_kind": place.core_kind} if place.core_kind else {}
     if checked is not None:
         line |= {"verified": checked.passed, "verification": checked.method}
         line |= {"error": checked.error, "tolerance": checked.tolerance}

@@ -33,5 +33,7 @@ def _machine(info: RunInfo) -> str:
     environment = info.environment
     cpu = environment.cpu.model or "unknown CPU"
     parts = [f"{cpu}, {environment.cpu.usable} of {environment.cpu.logical} logical CPUs"]
+    if kind := environment.cpu.one_core_kind:
+        parts.append(f"one core: {kind}")
     names = [gpu.name for gpu in environment.gpus]
     return " · ".join(parts + [f"{names.count(name)}× {name}" for name in dict.fromkeys(names)])

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from accelbench.profiling.timing.statistics import Estimate
+
 ClaimVerdict = Literal["confirmed", "refuted", "predicted", "inconclusive"]
 VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 InconclusiveReason = Literal[
@@ -43,6 +45,8 @@ class Finding:
     """Measured value, shown next to the published one."""
     evidence: tuple[str, ...] = ()
     """Results that the verdict is based on, one per line."""
+    relative: tuple[Estimate, ...] = ()
+    """Measured values relative to the published one or to the bound of the claim, one for each comparison."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class ClaimPart:
     reason: InconclusiveReason = "interval too wide"
     why: str = ""
     """Explanation of `reason`, if inconclusive."""
+    relative: Estimate | None = None
+    """Measured value relative to the published one or to the bound; None if it is not a number."""
 
 
 class Inconclusive(Exception):
@@ -86,11 +92,12 @@ def decided(
     figures = list(dict.fromkeys(part.value for part in parts if part.value))
     ours = " … ".join([*figures[:1], *figures[1:][-1:]])
     lines = tuple(part.text for part in parts)
+    relative = tuple(part.relative for part in parts if part.relative)
     count = len(parts)
     holds, against = (sum(part.holds is wanted for part in parts) for wanted in (True, False))
 
     def finding(verdict: ClaimVerdict, sentence: str, reason: InconclusiveReason | None = None) -> Finding:
-        return Finding(verdict, "; ".join(dict.fromkeys([sentence, *notes])), reason, ours, lines)
+        return Finding(verdict, "; ".join(dict.fromkeys([sentence, *notes])), reason, ours, lines, relative)
 
     def of(number: int) -> str:
         return f" ({number} of {count} comparisons)" if count > 1 else ""

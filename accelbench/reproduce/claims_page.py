@@ -10,23 +10,35 @@ from accelbench import report
 from accelbench.history.fingerprint import fingerprint
 from accelbench.output.atomic_file import write_atomically
 from accelbench.output.format import UNKNOWN, read
+from accelbench.profiling.analysis.roofline import Ceiling
 from accelbench.profiling.machine.vendor_peaks import find_card
 from accelbench.profiling.records.work import UNITS
+from accelbench.report.causes import BOUND, NOISY
 from accelbench.report.joined import Joined
 from accelbench.report.page import templates
 from accelbench.report.stored_run import Run
 from accelbench.report.study import Study, make_studies
 from accelbench.report.study_plot import draw_studies
+from accelbench.reproduce.claims_plot import claims_plot
 from accelbench.reproduce.judging import StudyVerdicts, title
 from accelbench.reproduce.paper import Hardware, Paper
 
 
 @dataclass(frozen=True)
+class MachineRate:
+    """Peak or ceiling of a machine as text, with the flag of a noisy ceiling or a bound."""
+
+    text: str
+    flag: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class ComparedMachine:
-    """Name and specifications of a machine of the study or of a run."""
+    """Machine of the study or of a run, with its rates."""
 
     name: str
-    figures: tuple[str, ...]
+    rates: tuple[MachineRate, ...]
 
 
 def write_page(judgement: StudyVerdicts, path: Path) -> Path:
@@ -46,6 +58,7 @@ def render(judgement: StudyVerdicts) -> str:
         runs=[title(run) for run in judgement.runs],
         drawn=draw_studies(studies(judgement.paper, judgement.runs)),
         then=[_then(hardware) for hardware in judgement.paper.hardware],
+        comparison=claims_plot(judgement.claims),
         now=[_now(run) for run in judgement.runs],
         UNKNOWN=UNKNOWN,
     )
@@ -62,15 +75,21 @@ def _then(hardware: Hardware) -> ComparedMachine:
     card = find_card(hardware.card) if hardware.card else None
     name = f"{hardware.called} ({hardware.device})"
     if card is None:
-        return ComparedMachine(name, ("vendor's peaks unknown",))
+        return ComparedMachine(name, (MachineRate("vendor's peaks unknown"),))
     peaks = ((f"{dtype} {unit}", value) for dtype, units in card.flops.items() for unit, value in units.items())
     flops = [f"{kind} {read(value, 'FLOP/s')}" for kind, value in peaks]
     memory = [f"memory {read(card.bandwidth, 'B/s')}"] if card.bandwidth else []
-    return ComparedMachine(name, (f"{card.title}, by its vendor", *flops, *memory))
+    return ComparedMachine(name, tuple(map(MachineRate, (f"{card.title}, by its vendor", *flops, *memory))))
 
 
 def _now(run: Run) -> ComparedMachine:
     """Return the machine of a run with its measured ceilings."""
-    measured = [f"{c.device} {c.kind} {read(c.value, UNITS[c.metric])}" for c in run.ceilings]
     name = f"{fingerprint(run.info)} ({run.info.run_id})"
-    return ComparedMachine(name, tuple(measured) or ("this run measured no ceilings",))
+    return ComparedMachine(name, tuple(map(_rate, run.ceilings)) or (MachineRate("this run measured no ceilings"),))
+
+
+def _rate(ceiling: Ceiling) -> MachineRate:
+    sign, value = ceiling.record.bound_sign(ceiling.metric), read(ceiling.value, UNITS[ceiling.metric])
+    flag = "" if not ceiling.doubt else BOUND if sign else NOISY
+    reason = "; ".join(filter(None, [ceiling.doubt, *ceiling.disturbed_by]))
+    return MachineRate(f"{ceiling.device} {ceiling.kind} {sign}{value}", flag, reason)

@@ -41,9 +41,19 @@ class StudyVerdicts:
 
     @property
     def sentence(self) -> str:
-        """Return the number of each verdict, such as `3 confirmed, 1 refuted, 7 inconclusive`."""
-        counts = Counter(judged.finding.verdict for judged in self.claims)
-        return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+        """Return the number of each verdict, by kind: `by measurement: 3 confirmed, 7 inconclusive; …`."""
+        arithmetic = [note.arithmetic.verdict for note in self.paper.note if note.arithmetic]
+        kinds = [
+            ("by measurement", _counts([judged.finding.verdict for judged in self.claims])),
+            ("by arithmetic on published numbers", _counts(arithmetic)),
+        ]
+        return "; ".join(f"{kind}: {counts}" for kind, counts in kinds if counts)
+
+
+def _counts(verdicts: Sequence[ClaimVerdict]) -> str:
+    """Return the number of each verdict, such as `3 confirmed, 1 refuted, 7 inconclusive`."""
+    counts = Counter(verdicts)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
 
 
 def judge(paper: Paper, runs: Sequence[Run], include_noisy: bool = False) -> StudyVerdicts:
@@ -101,7 +111,9 @@ def document_of_judgement(judgement: StudyVerdicts) -> ResultDocument:
         "citation": str(judgement.paper.citation),
         "runs": [run.info.run_id for run in judgement.runs],
         "verdicts": judgement.sentence,
-        "without_verdict": [{"name": n.id, "claim": n.says, "note": n.note} for n in judgement.paper.note],
+        "unmeasured": [
+            {"name": n.id, "claim": n.says, "decision": n.decision, "note": n.note} for n in judgement.paper.note
+        ],
         "notes": judgement.notes,
     }
     rows = []

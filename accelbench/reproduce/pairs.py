@@ -73,12 +73,18 @@ def above(ratio: Estimate, bound: float, name: str) -> ClaimPart:
     """Return the comparison of a ratio with a bound; it holds if the whole interval is above the bound."""
     holds = True if ratio.low > bound else False if ratio.high < bound else None
     why = f"the interval {digits(ratio.low)}–{digits(ratio.high)} contains {digits(bound)}: give more runs"
-    return ClaimPart(f"{name}: {as_text(ratio)}", holds, as_text(ratio), why=why)
+    relative = scaled(ratio, 1 / bound) if bound > 0 else None
+    return ClaimPart(f"{name}: {as_text(ratio)}", holds, as_text(ratio), why=why, relative=relative)
 
 
 def as_text(ratio: Estimate) -> str:
     """Return a ratio with its interval, such as `× 8.30 (7.10–9.60)`."""
     return f"× {digits(ratio.value)} ({digits(ratio.low)}–{digits(ratio.high)})"
+
+
+def scaled(ratio: Estimate, factor: float) -> Estimate:
+    """Return the estimate multiplied by a number."""
+    return Estimate(ratio.low * factor, ratio.high * factor, ratio.confidence, ratio.value * factor)
 
 
 def divided(a: Estimate, b: Estimate) -> Estimate:

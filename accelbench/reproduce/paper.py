@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
 from accelbench.errors import UserError, reason_of
 from accelbench.execution.suite import RENAMED
 from accelbench.profiling.files import read_regular
-from accelbench.profiling.records.stored import Stored, first_fault
+from accelbench.profiling.records.stored import Share, Stored, first_fault
 from accelbench.profiling.text import suggest
 from accelbench.reproduce.cores import FasterThanCoresRule, NeedsCoresRule
 from accelbench.reproduce.observations import PointSelection
@@ -45,11 +46,44 @@ class Statement(Stored):
     """Table, figure or section of the document."""
 
 
+class PublishedArithmetic(Stored):
+    """Sum or product of published numbers, and the published result."""
+
+    sum: tuple[float, ...] = ()
+    product: tuple[float, ...] = ()
+    result: float
+    within: Share = 0.0
+    """Relative tolerance, for a rounded result."""
+
+    @model_validator(mode="after")
+    def _has_one_operation(self) -> PublishedArithmetic:
+        if bool(self.sum) == bool(self.product):
+            raise ValueError("expected numbers in either sum or product")
+        return self
+
+    @property
+    def verdict(self) -> Literal["confirmed", "refuted"]:
+        """Return whether the published result follows from the published numbers."""
+        found = math.fsum(self.sum) if self.sum else math.prod(self.product)
+        return "confirmed" if math.isclose(found, self.result, rel_tol=max(self.within, 1e-12)) else "refuted"
+
+    def __str__(self) -> str:
+        sign, numbers = (" + ", self.sum) if self.sum else (" × ", self.product)
+        equals = "≈" if self.within else "="
+        return f"{sign.join(f'{number:,.15g}' for number in numbers)} {equals} {self.result:,.15g}"
+
+
 class Note(Statement):
-    """Statement that cannot be measured, such as a sum of published numbers; it has no verdict."""
+    """Statement that cannot be measured; it has a verdict only if it is arithmetic on published numbers."""
 
     note: str
     """Comment on the statement."""
+    arithmetic: PublishedArithmetic | None = None
+
+    @property
+    def decision(self) -> str:
+        """Return `no verdict`, or the verdict on the arithmetic with the numbers."""
+        return f"{self.arithmetic.verdict} by arithmetic: {self.arithmetic}" if self.arithmetic else "no verdict"
 
 
 class Claim(Statement):

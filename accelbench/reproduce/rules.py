@@ -20,7 +20,7 @@ from accelbench.profiling.analysis.scaling import scalings
 from accelbench.profiling.analysis.uncertain_quality import quality_interval
 from accelbench.profiling.records.quality import Quality
 from accelbench.profiling.records.stored import Share, Stored
-from accelbench.profiling.timing.statistics import Estimate, Interval, median_interval
+from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate, Interval, median_interval
 from accelbench.reproduce.claim_verdict import ClaimPart, Finding, Inconclusive, InconclusiveReason, decided
 from accelbench.reproduce.observations import Observation, Observations, PointSelection, by_setting
 from accelbench.reproduce.pairs import (
@@ -32,6 +32,7 @@ from accelbench.reproduce.pairs import (
     divided,
     facet_groups,
     host_pairs,
+    scaled,
     sweeps,
 )
 
@@ -181,18 +182,19 @@ class RatioRule(Rule):
                 return None
             # The ratio of shares is the ratio of times, scaled by the ratio of the peaks.
             factor = (shares[1] / shares[0]) / (rates[1] / rates[0])
-            ratio = Estimate(ratio.low * factor, ratio.high * factor, ratio.confidence, ratio.value * factor)
+            ratio = scaled(ratio, factor)
             within, name = self.within_of_ceiling, f"{name}, share of its own ceiling, dedicated over cloud"
         text = f"{name}: {as_text(ratio)}, the same within {percent(within)}"
         if must_be == "same":
             verdict, reason = judge(ratio, within)
             holds = True if verdict == "same" else None if verdict == "inconclusive" else False
-            return ClaimPart(text, holds, as_text(ratio), why=reason or "")
+            return ClaimPart(text, holds, as_text(ratio), why=reason or "", relative=ratio)
         least, most = same_band(within)
         different = ratio.high < least or ratio.low > most
         holds = True if different else False if least <= ratio.low and ratio.high <= most else None
         ends = f"{digits(ratio.low)}–{digits(ratio.high)}"
-        return ClaimPart(text, holds, as_text(ratio), why=f"the interval {ends} includes both same and different times")
+        why = f"the interval {ends} includes both same and different times"
+        return ClaimPart(text, holds, as_text(ratio), why=why, relative=ratio)
 
 
 class GrowthRule(Rule):
@@ -249,7 +251,8 @@ class GrowthRule(Rule):
         else:
             holds, fails = grown.low > 1, grown.high < 1
         why = f"the growth {digits(grown.low)}–{digits(grown.high)} or the ratio at an end contains 1"
-        return ClaimPart(text, True if holds else False if fails else None, value, why=why)
+        relative = high if self.crosses else grown
+        return ClaimPart(text, True if holds else False if fails else None, value, why=why, relative=relative)
 
 
 class SlopeRule(Rule):
@@ -351,7 +354,8 @@ class QualityRule(Rule):
         if ends is None or value is None:
             raise Inconclusive("no such point", f"{quality.name} is not a share of held-out examples")
         text = f"{digits(value)} ({digits(ends[0])}–{digits(ends[1])})"
-        return ClaimPart(f"{each.point}: {text}", ends[0] <= wanted <= ends[1], text)
+        relative = scaled(Estimate(*ends, CONFIDENCE, value), 1 / wanted) if wanted > 0 else None
+        return ClaimPart(f"{each.point}: {text}", ends[0] <= wanted <= ends[1], text, relative=relative)
 
     def _best(self, name: str, many: Sequence[Observation]) -> ClaimPart:
         quality = _headline(many[0])
@@ -401,7 +405,9 @@ class EqualRule(Rule):
         value = "" if "." in name else str(found)
         if isinstance(wanted, str) or isinstance(found, str):
             return ClaimPart(text, str(wanted).casefold() in str(found).casefold())
-        return ClaimPart(text, abs(found - wanted) <= self.within * abs(wanted), value)
+        ratio = found / wanted if wanted > 0 and found > 0 else None
+        relative = Estimate(ratio, ratio, CONFIDENCE, ratio) if ratio else None
+        return ClaimPart(text, abs(found - wanted) <= self.within * abs(wanted), value, relative=relative)
 
 
 class OverheadRule(Rule):

@@ -1,4 +1,4 @@
-"""Terminal output of claims: a table with verdicts and evidence (from 80 columns), and the notes."""
+"""Terminal output of claims: a table with verdicts and evidence, and the notes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from accelbench.export.terminal import WIDTH, ResultTable
+from accelbench.output.console import HangingText
 from accelbench.output.format import UNKNOWN, counted
 from accelbench.reproduce.claim_verdict import ClaimVerdict
 from accelbench.reproduce.judging import JudgedClaim, StudyVerdicts, title
@@ -16,7 +18,6 @@ from accelbench.reproduce.paper import Paper
 
 MOST_LINES = 3
 """Maximum number of lines of evidence per claim; the page has all."""
-WIDTH = 120
 STYLES: dict[ClaimVerdict, str] = {
     "confirmed": "bold green",
     "refuted": "bold red",
@@ -29,14 +30,13 @@ def print_papers(papers: Sequence[Paper], console: Console) -> None:
     """Print the studies with the numbers of their claims and their suites."""
     for paper in papers:
         procs = f", in {paper.processes} processes" if paper.processes > 1 else ""
-        console.print(Text.assemble((paper.name, "bold"), f"  {paper.citation}"), soft_wrap=True)
-        console.print(Text(f"    {paper.about}"), soft_wrap=True)
+        console.print(HangingText(Text.assemble((paper.name, "bold"), f"  {paper.citation}"), 0, 4))
+        console.print(HangingText(Text(str(paper.about)), 4, 4))
         suites = f"suite {paper.suite}, on two cores {paper.small}{procs}"
         notes = f" and {counted(len(paper.note), 'note')}" if paper.note else ""
         data = "".join(f"; 'accelbench data fetch {name}' for claims about quality" for name in paper.fetch)
-        console.print(
-            Text(f"    {counted(len(paper.claim), 'claim')}{notes}; {suites}{data}", style="dim"), soft_wrap=True
-        )
+        claims = f"{counted(len(paper.claim), 'claim')}{notes}; {suites}{data}"
+        console.print(HangingText(Text(claims, style="dim"), 4, 4))
 
 
 def print_judgement(judgement: StudyVerdicts, console: Console) -> None:
@@ -47,14 +47,14 @@ def print_judgement(judgement: StudyVerdicts, console: Console) -> None:
         console.print(Text(f"by {title(run)}", style="dim"))
     console.print(_table(judgement.claims), width=min(WIDTH, console.width))
     for note in judgement.paper.note:
-        console.print(Text(f"{note.id}, no verdict: {note.says} Note: {note.note}", style="dim"))
+        console.print(Text(f"{note.id}, {note.decision}. {note.says} Note: {note.note}", style="dim"))
     for line in judgement.notes:
         console.print(Text(line, style="yellow"))
     console.print(Text(f"{judgement.paper.name}: {judgement.sentence}", style="bold"))
 
 
 def _table(claims: Sequence[JudgedClaim]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_lines=False, expand=True)
+    table = ResultTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_lines=False, expand=True)
     table.add_column("", no_wrap=True, width=4)
     table.add_column("claim and evidence", ratio=5, overflow="fold")
     table.add_column("published\nours", ratio=2, overflow="fold")

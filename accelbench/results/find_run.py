@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from accelbench.errors import UserError
@@ -32,7 +33,8 @@ def open_run(run: str) -> RunStore:
 def open_directory(run: str) -> RunStore:
     """Return the run by path, by a file in its directory, by ID, or the `latest`.
 
-    A unique prefix of the ID is enough.
+    A unique prefix of the ID is enough. A complete ID also selects a run in a folder of `runs` (a job's), in the
+    current folder, or in a folder of it (`--out`).
     """
     if run == "latest":
         found = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
@@ -43,7 +45,22 @@ def open_directory(run: str) -> RunStore:
     if os.path.exists(run):
         return RunStore.open(Path(run))
     folder, begin = (Path(run).parent, Path(run).name) if os.sep in run else (RUNS, run)
-    return RunStore.open(_beginning(folder, begin))
+    try:
+        return RunStore.open(_beginning(folder, begin))
+    except UserError:
+        if folder == RUNS and (outside := _outside(run)):
+            return outside
+        raise
+
+
+def _outside(run_id: str) -> RunStore | None:
+    """Return the run with this ID in a folder of `runs`, or in or below the current folder; None if there is none."""
+    places = (Path(), "run.json"), (Path(), "*/run.json"), (RUNS, "*/*/run.json")
+    for store in (RunStore(file.parent) for folder, pattern in places for file in sorted(folder.glob(pattern))):
+        with suppress(UserError, OSError):  # an unreadable run has no ID
+            if store.info().run_id == run_id:
+                return store
+    return None
 
 
 def _folder_of(word: str) -> str:

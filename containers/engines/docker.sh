@@ -21,3 +21,6 @@ ready() {
 }
 
 rootless() { [[ $(docker info --format '{{.SecurityOptions}}') == *rootless* ]]; }
+
+# Print a remedy for a container that failed to start, after a colon.
+start_advice() { :; }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Functions shared by Docker and Podman, which build and run OCI images with the same command line. The engines' files
-# define the differences: RUN_OPTIONS, GPU_OPTIONS, GPU_NEEDS and `rootless`.
+# define the differences: RUN_OPTIONS, GPU_OPTIONS, GPU_NEEDS, `rootless` and `start_advice`.
 
 # Restrictions of all containers. Options in FLAGS override each: --cap-add, --security-opt, --network.
 CONFINED=(--cap-drop ALL --security-opt no-new-privileges)
@@ -47,11 +47,25 @@ identity() {
     echo "sha256:${id#sha256:}"
 }
 
-# Build the image, and convert it to a SIF with Apptainer. Apptainer would compress the layers of an archive of the image
-# only to unpack them again, so it gets a folder with the image's files.
+# Print a label of the image; nothing without the image or the label.
+label() {
+    "$ENGINE" image inspect --format "{{index .Config.Labels \"org.opencontainers.image.$1\"}}" "$IMAGE" 2>/dev/null || true
+}
+
+# Succeed if the image was built from these files, without changes since their commit, and from the given base.
+is_current() {
+    local commit
+    commit=$(label revision)
+    [[ -n $commit && $commit == "$(revision)" && -z $(git status --porcelain) && $(label base.name) == "$BASE" ]]
+}
+
+# Convert the image to a SIF with Apptainer. An image of other files is built again, without BASE= from the same base.
+# Apptainer would compress the layers of an archive only to unpack them again, so it gets a folder with the image's files.
 sif() {
-    local id container status=0
-    image
+    local id container status=0 base
+    base=$(label base.name)
+    if [[ -z $BASE_GIVEN && -n $base ]]; then BASE=$base; fi
+    if is_current; then echo "converting $IMAGE, base $BASE" >&2; else image; fi
     id=$(identity)
     mkdir "$SCRATCH/root"
     container=$("$ENGINE" create "$IMAGE")
@@ -89,5 +103,5 @@ bench() {
     # Status 125 to 127: the engine failed to start the container and has printed the reason.
     if ((status < 125 || status > 127)); then exit "$status"; fi
     if [[ $DEVICE == gpu ]]; then die "$ENGINE failed to start $IMAGE with a GPU: the host needs $GPU_NEEDS"; fi
-    die "$ENGINE failed to start $IMAGE (reason above)"
+    die "$ENGINE failed to start $IMAGE (reason above)$(start_advice)"
 }

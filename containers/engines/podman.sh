@@ -12,3 +12,10 @@ advice() { echo "apt install podman, or ENGINE=docker"; }
 ready() { :; }
 
 rootless() { [[ $(podman info --format '{{.Host.Security.Rootless}}') == true ]]; }
+
+# Root without the capability CAP_SYS_RESOURCE, as in another container, cannot raise the limits that Podman sets by default.
+start_advice() {
+    [[ $(podman run --rm --network none --entrypoint true "$IMAGE" 2>&1) == *rlimit* ]] || return 0
+    echo ': this user may not raise resource limits: in /etc/containers/containers.conf, section [containers], set' \
+        'default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]'
+}

@@ -10,7 +10,7 @@ import numpy as np
 from accelbench.kernels.lib.cpu.arrays import spread
 from accelbench.kernels.matmul.accuracy import verify_product
 from accelbench.kernels.matmul.shapes import Product
-from accelbench.profiling.benchmark import Task
+from accelbench.profiling.benchmark import Output, Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
@@ -48,4 +48,5 @@ def cpu_task(point: Point, multiplier: Callable[[Product, Any], Multiply]) -> Ta
         return verify_product(a, b, c, dtype.name, rng)
 
     draw()
-    return Task(run=run, verify=verify, work=Work(flops=product.flops, bytes=size))
+    output = Output(read=lambda: (c,), poison=lambda: c.fill(np.nan))
+    return Task(run=run, verify=verify, work=Work(flops=product.flops, bytes=size), output=output)

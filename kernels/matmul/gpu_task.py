@@ -22,7 +22,7 @@ import numpy as np
 from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, poison_byte
 from accelbench.kernels.matmul.accuracy import verify_product
 from accelbench.kernels.matmul.shapes import Product
-from accelbench.profiling.benchmark import Task
+from accelbench.profiling.benchmark import Output, Task
 from accelbench.profiling.devices.cupy_device import cupy_library, require_device_memory, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Verification
@@ -106,19 +106,23 @@ def gpu_task(
     def run(stream: int = 0) -> None:
         run_on(stream)
 
-    def verify() -> Verification:
-        host_a, host_b = loaded.pop() if loaded else load()
+    def poison() -> None:
         for array in (c, work_memory):
             if array.nbytes:  # an empty array may have no valid address
                 array.data.memset(poison_byte(kind.result), array.nbytes)
         synchronize()
+
+    def verify() -> Verification:
+        host_a, host_b = loaded.pop() if loaded else load()
+        poison()
         run()
         synchronize()
         found = from_storage(c[:, : product.m, : product.n].get(), kind.result)
         return verify_product(from_storage(host_a, dtype), from_storage(host_b, dtype), found, dtype, rng)
 
     work = Work(product.flops, product.bytes(kind.itemsize, kind.result_itemsize), unit_kind=unit_kind)
-    return Task(run=run, verify=verify, work=work)
+    output = Output(read=lambda: (c[:, : product.m, : product.n],), poison=poison)
+    return Task(run=run, verify=verify, work=work, output=output)
 
 
 def _draw_padded(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, rows: int, columns: int) -> Any:

@@ -23,7 +23,7 @@ from accelbench.kernels.lib.cpu.simd import add_lanes, fence, fma, lanes_of, loa
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
 from accelbench.kernels.lib.formats import UNIT_ROUNDOFF
 from accelbench.kernels.stream.operations import SCALAR, work_of
-from accelbench.profiling.benchmark import Task
+from accelbench.profiling.benchmark import Output, Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
@@ -132,6 +132,7 @@ def prepare(point: Point) -> Task:
         verify=prepared.verify,
         work=work_of(op, n, dtype.itemsize),
         metrics=lambda _seconds: metrics,
+        output=Output(read=lambda: (prepared.result,), poison=lambda: prepared.result.fill(np.nan)),
     )
 
 
@@ -142,6 +143,7 @@ class Elementwise:
         self.arrays, self.threads = arrays, threads
         self.scalar = arrays[0].dtype.type(SCALAR)
         self.kernel, self.written, self.expected = OPERATIONS[op]
+        self.result = arrays[self.written]
         for position, array in enumerate(arrays):
             if position != self.written:
                 rng.standard_normal(dtype=array.dtype.type, out=array)
@@ -155,7 +157,7 @@ class Elementwise:
         The product by the scalar and the sum have an error of at most one unit roundoff each, here and in a float64
         reference, relative to the magnitudes of the terms: 4 in total.
         """
-        self.arrays[self.written].fill(np.nan)
+        self.result.fill(np.nan)
         self.run()
         largest = 0.0
         for begin in range(0, len(self.arrays[0]), VERIFIED_AT_ONCE):
@@ -179,11 +181,11 @@ class DotProduct:
         for array in (self.a, self.b):
             rng.random(dtype=array.dtype.type, out=array)
             array += 1
-        self.partial = np.empty(threads, self.a.dtype)
+        self.result = np.empty(threads, self.a.dtype)
 
     def run(self) -> float:
-        dot(self.a, self.b, self.partial)
-        return float(self.partial.sum(dtype=np.float64))
+        dot(self.a, self.b, self.result)
+        return float(self.result.sum(dtype=np.float64))
 
     def verify(self) -> Verification:
         """Poison the partial sums, run once, and check the sum against float64 sums of short pieces.
@@ -192,7 +194,7 @@ class DotProduct:
         others. Together they are u·√(Σi²)/k = u·√(k/3), and four times that is allowed; k is at most the part of a
         thread. In float64 a single missing element exceeds this tolerance.
         """
-        self.partial.fill(np.nan)
+        self.result.fill(np.nan)
         found = self.run()
         pieces = range(0, len(self.a), VERIFIED_AT_ONCE)
         expected = math.fsum(
@@ -204,7 +206,7 @@ class DotProduct:
             )
             for i in pieces
         )
-        k = len(self.a) // len(self.partial)
+        k = len(self.a) // len(self.result)
         tolerance = 4 * UNIT_ROUNDOFF[self.a.dtype.name] * math.sqrt(k / 3)
         return verify_close(found, expected, tolerance, "float64 sum of all products")
 

@@ -15,7 +15,7 @@ from accelbench.kernels.lib.gpu.arrays import array_length, poison, put
 from accelbench.kernels.lib.random_array import PART, RandomArray, draw_normal, draw_whole
 from accelbench.kernels.stream.accuracy import verify_elements
 from accelbench.kernels.stream.operations import READS_Y, work_of
-from accelbench.profiling.benchmark import Task
+from accelbench.profiling.benchmark import Output, Task
 from accelbench.profiling.devices.cupy_device import cupy_library, synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
@@ -40,12 +40,15 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
     out = cupy.empty(1 if op == "dot" else length, dtype)
     run, rng = bind(x, y, sums, out), point.rng()
 
-    def run_on(first: RandomArray, second: RandomArray) -> None:
-        put(first, x)
-        put(second, y)
+    def poison_results() -> None:
         for array in (sums, out):
             poison(array)
         synchronize()
+
+    def run_on(first: RandomArray, second: RandomArray) -> None:
+        put(first, x)
+        put(second, y)
+        poison_results()
         run(0)
         synchronize()
 
@@ -69,7 +72,8 @@ def make_task(point: Point, bind: Bind, *, blocks: int = 1, threads: int = 1) ->
         put(draw_normal(rng, dtype), inputs)
     array = Metric(length * dtype.itemsize / 2**20, "MiB")
     work = work_of(op, length, dtype.itemsize)
-    return Task(run=run, verify=verify, work=work, metrics=lambda _seconds: {"array": array})
+    output = Output(read=lambda: (out,), poison=poison_results)
+    return Task(run=run, verify=verify, work=work, metrics=lambda _seconds: {"array": array}, output=output)
 
 
 def pairs(x: RandomArray, y: RandomArray, length: int) -> Iterator[tuple[Any, Any]]:

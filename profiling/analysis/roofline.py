@@ -44,7 +44,7 @@ class Ceiling:
     record: Record
     """The record of the measurement."""
     doubt: str | None = None
-    """The reason why no share of it is reported: `NOISY`, `ONLY_A_BOUND`, or a result that contradicts it."""
+    """The reason why shares of it are doubtful: `NOISY`, `ONLY_A_BOUND`, or a result that contradicts it."""
     disturbed_by: tuple[str, ...] = ()
     """The disturbances of the measurement, as text."""
     reached_today: float | None = None
@@ -58,7 +58,12 @@ class Ceiling:
     @property
     def kind(self) -> str:
         """Return the kind of work that it bounds as text: `float32 arithmetic of one core`."""
-        return _kind(self.metric, self.dtype, self.cores)
+        return _kind(self.metric, self.dtype, self.cores, self.core_kind)
+
+    @property
+    def core_kind(self) -> str | None:
+        """Return the kind of core of a ceiling of one core, if the CPU has several kinds."""
+        return core_kind(self.record)
 
 
 @dataclass(frozen=True)
@@ -75,10 +80,15 @@ class Share:
     """The bound in FLOP/s or byte/s."""
     metric: Bounded | None = None
     """Whether the bound is a rate of flops or of bytes."""
-    noisy: bool = False
-    """Whether the fraction is unknown because the measurement of the bound is noisy."""
     at_least: bool = False
     """Whether the fraction is a lower bound, because the rate is one."""
+    doubtful: float | None = None
+    """The fraction of a ceiling with a `doubt`, which is shown with a mark but not used; `value` is then None."""
+
+    @property
+    def shown(self) -> float | None:
+        """Return the fraction to show: `value`, or else `doubtful`."""
+        return self.doubtful if self.value is None else self.value
 
 
 def arithmetic_intensity(record: Record) -> float | None:
@@ -179,7 +189,8 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling] | None) -> Shar
     """Return a rate as a fraction of the measured ceiling; for training workloads, the rate of model FLOPs.
 
     The bound of n GPUs or TPUs is n times the ceiling of one. The share is unknown if the run measured no ceilings
-    (`measured` is None), if the rate exceeds the ceiling (which is then `bound`), and if the ceiling has a `doubt`.
+    (`measured` is None), if the rate exceeds the ceiling (which is then `bound`), and if the ceiling has a `doubt`; the
+    fraction of the latter is `doubtful`.
     """
     metric, rate, reason = _bounded_rate(record)
     if metric is None or rate is None:
@@ -194,13 +205,16 @@ def share_of_ceiling(record: Record, measured: Sequence[Ceiling] | None) -> Shar
     if ceiling is None:
         kind = _kind(metric, bound.dtype, bound.cores)
         return Share(None, f"no ceiling of {kind} was measured on {device} in this run")
+    if ceiling.core_kind != core_kind(record):
+        return Share(
+            None, f"the ceiling of {ceiling.kind} does not bound {core_kind(record) or 'another kind of core'}"
+        )
     of = f"{ceiling.kind} of {count} devices" if count > 1 else ceiling.kind
     share, most = rate / (count * ceiling.value), count * ceiling.value
     if share > BEYOND:
         return Share(None, f"the rate exceeds the ceiling of {of} ({share:.3g}×)", of, most, metric)
     if ceiling.doubt:
-        reason = f"the ceiling of {ceiling.kind} {ceiling.doubt}"
-        return Share(None, reason, of=ceiling.kind, noisy=ceiling.doubt in (NOISY, ONLY_A_BOUND))
+        return Share(None, f"the ceiling of {ceiling.kind} {ceiling.doubt}", of, most, metric, doubtful=share)
     return Share(share, of=of, bound=most, metric=metric, at_least=bool(record.bound_sign()))
 
 
@@ -276,9 +290,14 @@ def ridge(compute: float, memory: float) -> float:
     return compute / memory
 
 
-def _kind(metric: Bounded, dtype: str | None, cores: Cores) -> str:
+def core_kind(record: Record) -> str | None:
+    """Return the kind of core of a point of one core, if the CPU has several kinds."""
+    return record.placement.core_kind if record.placement and record.bound.cores == "one" else None
+
+
+def _kind(metric: Bounded, dtype: str | None, cores: Cores, core: str | None = None) -> str:
     kind = "memory bandwidth" if metric == "bytes" else f"{dtype} arithmetic"
-    return f"{kind} of one core" if cores == "one" else kind
+    return f"{kind} of one core{f' ({core})' if core else ''}" if cores == "one" else kind
 
 
 def _bounded_rate(record: Record) -> tuple[Bounded | None, float | None, str | None]:

@@ -9,6 +9,8 @@ from . import jax, keras, tensorflow, torch
 from .imports import ImportWatch
 from .session import Session
 
+WORLD = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+"""Environment variables with the number of ranks."""
 FRAMEWORKS = ("keras", "torch", "tensorflow", "jax")
 
 
@@ -18,6 +20,8 @@ def begin(folder: str) -> None:
     Session.current = session
     os.register_at_fork(after_in_child=session.forget)
     session.emit("hello", os.getpid(), os.getcwd(), sys.prefix, sys.base_prefix, *sys.orig_argv)
+    size = next((os.environ[name] for name in WORLD if os.environ.get(name, "").isdecimal()), "1")
+    session.emit("world", int(size))
     _allow_tracing(session.tracer_pid)
     hooks = {**jax.hooks(session), **torch.hooks(session), **tensorflow.hooks(session), **keras.hooks(session)}
     for name in FRAMEWORKS:

@@ -19,7 +19,7 @@ class ImportWatch:
 
     def __init__(
         self,
-        callbacks: Mapping[str, Callable[[ModuleType], None]],
+        callbacks: Mapping[str, Callable[[ModuleType], object]],
         packages: set[str] | None = None,
         begun: Callable[[str], None] = lambda name: None,
     ) -> None:
@@ -56,8 +56,8 @@ class ImportWatch:
             sys.meta_path.remove(self)
 
 
-def _call_after(loader: object, callback: Callable[[ModuleType], None]) -> None:
-    execute: Callable[[ModuleType], None] = loader.exec_module  # type: ignore[attr-defined]
+def _call_after(loader: object, callback: Callable[[ModuleType], object]) -> None:
+    execute: Callable[[ModuleType], object] = loader.exec_module  # type: ignore[attr-defined]
 
     def exec_module(module: ModuleType) -> None:
         del loader.exec_module  # type: ignore[attr-defined]

@@ -82,6 +82,8 @@ class JittedFunction:
             return self._function(*arguments, **keywords)
         calls.threads.add(thread)
         try:
+            if self.trains and calls.session.count is not None:
+                calls.session.count.call("jax", self._function, arguments, keywords)
             results = self._function(*arguments, **keywords)
         finally:
             calls.threads.discard(thread)
@@ -106,26 +108,19 @@ class JittedFunction:
         return self._function.trace(*arguments, **keywords)
 
 
-def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
     """Return the function to call after the import of JAX."""
 
+    calls = JittedCalls(session)
+
+    def jit(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        compiled = original(*arguments, **keywords)
+        if not hasattr(compiled, "lower"):  # a decorator, from keywords only
+            return lambda function: JittedFunction(compiled(function), calls)
+        return JittedFunction(compiled, calls)
+
     def watch_functions(module: ModuleType) -> None:
-        original, calls = module.jit, JittedCalls(session)
-
-        def jit(*arguments: Any, **keywords: Any) -> Any:
-            compiled = original(*arguments, **keywords)
-            if not session.active:
-                return compiled
-            if not hasattr(compiled, "lower"):  # a decorator, from keywords only
-                return lambda function: JittedFunction(compiled(function), calls)
-            return JittedFunction(compiled, calls)
-
-        def restore() -> None:
-            module.jit = original  # type: ignore[attr-defined]
-
-        sys.modules["functools"].update_wrapper(jit, original)
-        module.jit = jit  # type: ignore[attr-defined]
+        session.replace(module, "jit", jit)
         session.on_synchronize(calls.synchronize)
-        session.on_detach(restore)
 
     return {"jax": watch_functions}

@@ -34,59 +34,31 @@ class ObservedIterator:
         return next(self._iterator)
 
 
-def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
     """Return the functions to call after the import of Keras' modules."""
 
-    def watch_batches(module: ModuleType) -> None:
-        callbacks = module.CallbackList
-        original = callbacks.on_train_batch_end
+    def batch_ended(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        result = original(*arguments, **keywords)
+        session.guarded(session.step, FIT, _backend())
+        return result
 
-        def on_train_batch_end(self: Any, batch: int, logs: Any = None) -> Any:
-            result = original(self, batch, logs=logs)
-            if session.active:
-                session.guarded(session.step, FIT, _backend())
-            return result
+    def apply(original: Callable[..., Any], optimizer: Any, *arguments: Any, **keywords: Any) -> Any:
+        result = original(optimizer, *arguments, **keywords)
+        if _executes():
+            session.guarded(session.counted_step, OPTIMIZER, id(optimizer), _backend())
+        return result
 
-        def restore() -> None:
-            callbacks.on_train_batch_end = original
-
-        callbacks.on_train_batch_end = on_train_batch_end
-        session.on_detach(restore)
-
-    def watch_optimizers(module: ModuleType) -> None:
-        optimizer = module.BaseOptimizer
-        original = optimizer.apply
-
-        def apply(self: Any, *arguments: Any, **keywords: Any) -> Any:
-            result = original(self, *arguments, **keywords)
-            if session.active and _executes():
-                session.guarded(session.counted_step, OPTIMIZER, id(self), _backend())
-            return result
-
-        def restore() -> None:
-            optimizer.apply = original
-
-        optimizer.apply = apply
-        session.on_detach(restore)
-
-    def watch_input(module: ModuleType) -> None:
-        iterator = module.JAXEpochIterator
-        original = iterator._get_iterator
-
-        def _get_iterator(self: Any) -> Any:
-            found = original(self)
-            return ObservedIterator(found, session) if session.active else found
-
-        def restore() -> None:
-            iterator._get_iterator = original
-
-        iterator._get_iterator = _get_iterator
-        session.on_detach(restore)
+    def get_iterator(original: Callable[..., Any], epoch: Any) -> Any:
+        return ObservedIterator(original(epoch), session)
 
     return {
-        "keras.src.callbacks.callback_list": watch_batches,
-        "keras.src.optimizers.base_optimizer": watch_optimizers,
-        "keras.src.backend.jax.trainer": watch_input,
+        "keras.src.callbacks.callback_list": lambda module: session.replace(
+            module.CallbackList, "on_train_batch_end", batch_ended
+        ),
+        "keras.src.optimizers.base_optimizer": lambda module: session.replace(module.BaseOptimizer, "apply", apply),
+        "keras.src.backend.jax.trainer": lambda module: session.replace(
+            module.JAXEpochIterator, "_get_iterator", get_iterator
+        ),
     }
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, ClassVar
 
+    from .parts import PartTimer
+
 JITTED, FUNCTION, OPTIMIZER, FIT, MARKS = range(5)
 """Sources of steps in ascending order of precedence: calls of a function compiled by JAX or TensorFlow, steps of an
 optimizer, Keras' `fit`, and the user's marks."""
@@ -55,6 +57,10 @@ class Session:
         self._experiment: InputExperiment | None = None
         self._reported = False
         self._trace: Any = None
+        self._parts: PartTimer | None = None
+        self._watches_end = False
+        self.count: Any = None
+        """The count of the current step's FLOPs; None for other steps."""
         self._detachers: list[Callable[[], None]] = []
         self._synchronizers: list[Callable[[], None]] = []
 
@@ -66,6 +72,27 @@ class Session:
         """Register a framework's function that waits for its devices."""
         self._synchronizers.append(function)
 
+    def replace(self, owner: Any, name: str, observed: Callable[..., Any]) -> Callable[[], None]:
+        """Replace a function of a module or class by `observed(function, *arguments)`, and return a function that
+        restores it; the end of the observation restores it, too."""
+        original = getattr(owner, name)
+
+        def replacement(*arguments: Any, **keywords: Any) -> Any:
+            if not self.active:
+                return original(*arguments, **keywords)
+            return observed(original, *arguments, **keywords)
+
+        sys.modules["functools"].update_wrapper(replacement, original)
+        setattr(owner, name, replacement)
+
+        def restore() -> None:
+            if restore in self._detachers:
+                self._detachers.remove(restore)
+                setattr(owner, name, original)
+
+        self.on_detach(restore)
+        return restore
+
     def synchronize(self) -> None:
         """Wait for the devices of all frameworks."""
         for function in self._synchronizers:
@@ -74,12 +101,26 @@ class Session:
     def forget(self) -> None:
         """End the observation in a forked child, whose events belong to another process."""
         self.active = False
+        self._end_count()
 
     def detach(self) -> None:
         """End the observation and remove all hooks."""
         self.active = False
+        self._end_count()
+        if self._parts is not None:
+            self._parts.remove()
+            self._parts = None
         while self._detachers:
-            self._detachers.pop()()
+            function = self._detachers[-1]
+            function()
+            if function in self._detachers:
+                self._detachers.remove(function)
+
+    def _end_count(self) -> None:
+        count, self.count = self.count, None
+        if count is not None:
+            count.end()
+            self.emit("flops", count.flops, count.reason)
 
     def emit(self, *words: object) -> None:
         """Add an event: its words, each as a Python literal without tabs or line ends."""
@@ -97,7 +138,28 @@ class Session:
     def importing(self, framework: str) -> None:
         """Report that the script begins to import a framework."""
         if self.active:
+            if not self._watches_end:
+                import atexit  # which every framework imports
+
+                self._watches_end = True
+                atexit.register(self._ended, os.getpid())
             self.emit("framework", framework)
+            self.flush()
+
+    def _ended(self, pid: int) -> None:
+        """Report what was largest if this process ends by an exception that reports exhausted memory."""
+        error = getattr(sys, "last_value", None)
+        if error is None or pid != os.getpid():
+            return
+        try:
+            from .memory import device_memory, is_out_of_memory, largest_variables
+
+            if is_out_of_memory(error):
+                text = f"{type(error).__name__}: {error}".partition("\n")[0]
+                self.emit("out of memory", text, largest_variables(error.__traceback__), device_memory(self._framework))
+                self.flush()
+        except Exception as failure:  # noqa: BLE001 - an error of the observation must not change how the script ends
+            self.emit("error", f"{type(failure).__name__}: {failure}")
             self.flush()
 
     def counted_step(self, source: int, counted: int, framework: str) -> None:
@@ -130,8 +192,13 @@ class Session:
         if self._kind == "drained":
             self.emit("drained")
         self._steps += 1
+        if self._parts is not None and self._parts.step_ended(self._steps, self._wait):
+            self._parts = None
+            self.emit("parted")
         self._wait, self._examples, self._boundary, self._kind = 0.0, 0, False, "plain"
-        if self._experiment is not None or self._trace is not None:
+        if self._parts is not None:
+            self._kind = "parts"
+        if self._special:
             self._after_special_step()
         if now >= self._due:
             self.flush()
@@ -146,7 +213,7 @@ class Session:
 
     @property
     def _special(self) -> bool:
-        return self._experiment is not None or self._trace is not None
+        return self._experiment is not None or self._trace is not None or self.count is not None
 
     def next_batch(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
         """Return `produce(iterator)`, and add the wait for it to the current step."""
@@ -183,6 +250,7 @@ class Session:
         return batch
 
     def _after_special_step(self) -> None:
+        self._end_count()
         if self._trace is not None and self._trace.step_ended():
             self.emit("traced", self._trace.device, self._trace.reason)
             self._trace, self._kind = None, "after trace"
@@ -227,6 +295,20 @@ class Session:
         elif command == "prefetch":
             self._reported = False
             self._experiment = InputExperiment(int(arguments[0]), int(arguments[1]), self.synchronize)
+        elif command == "count":
+            from .flops import FlopCount
+
+            self.count, self._kind = FlopCount(self._framework), "counted"
+        elif command == "parts":
+            from .parts import PartTimer
+            from .tracers import imported_framework
+
+            self._parts = PartTimer(self, int(arguments[0]), self._framework or imported_framework())
+            self._kind = "parts"
+        elif command == "memory":
+            from .memory import device_memory
+
+            self.emit("memory", device_memory(self._framework))
         elif command == "trace":
             from .tracers import StepTrace
 

@@ -37,6 +37,8 @@ class FunctionCalls:
         finally:
             del self._outermost[thread]
         if function in self._training:
+            if self._session.count is not None:
+                self._session.count.call("tensorflow", function, arguments, keywords)
             self._session.guarded(self._session.counted_step, FUNCTION, id(function), "tensorflow")
         return result
 
@@ -48,55 +50,32 @@ class FunctionCalls:
         self._training.add(self._outermost.get(get_ident(), functions[-1]))
 
 
-def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
     """Return the functions to call after the import of TensorFlow's modules."""
     calls: list[FunctionCalls] = []
 
-    def replace(owner: Any, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        original = getattr(owner, name)
-        wrapper = wrap(original)
-        sys.modules["functools"].update_wrapper(wrapper, original)
-        setattr(owner, name, wrapper)
-        session.on_detach(lambda: setattr(owner, name, original))
+    def call(execute: Callable[..., Any], function: Any, *arguments: Any, **keywords: Any) -> Any:
+        return calls[0].call(function, execute, arguments, keywords)
+
+    def gradient(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        if calls:
+            session.guarded(calls[0].gradient_computed)
+        return compute(*arguments, **keywords)
+
+    def next_batch(produce: Callable[[Any], Any], iterator: Any) -> Any:
+        return session.next_batch(iterator, produce) if _is_eager() else produce(iterator)
 
     def watch_functions(module: ModuleType) -> None:
         calls.append(FunctionCalls(session))
         session.on_synchronize(synchronize)
-
-        def wrap(execute: Callable[..., Any]) -> Callable[..., Any]:
-            def __call__(self: Any, *arguments: Any, **keywords: Any) -> Any:
-                if not session.active:
-                    return execute(self, *arguments, **keywords)
-                return calls[0].call(self, execute, arguments, keywords)
-
-            return __call__
-
-        replace(module.Function, "__call__", wrap)
-
-    def watch_gradients(module: ModuleType) -> None:
-        def wrap(compute: Callable[..., Any]) -> Callable[..., Any]:
-            def gradient(self: Any, *arguments: Any, **keywords: Any) -> Any:
-                if session.active and calls:
-                    session.guarded(calls[0].gradient_computed)
-                return compute(self, *arguments, **keywords)
-
-            return gradient
-
-        replace(module.GradientTape, "gradient", wrap)
-
-    def watch_input(module: ModuleType) -> None:
-        def wrap(produce: Callable[[Any], Any]) -> Callable[..., Any]:
-            def __next__(self: Any) -> Any:
-                return session.next_batch(self, produce) if session.active and _is_eager() else produce(self)
-
-            return __next__
-
-        replace(module.OwnedIterator, "__next__", wrap)
+        session.replace(module.Function, "__call__", call)
 
     return {
         "tensorflow.python.eager.polymorphic_function.polymorphic_function": watch_functions,
-        "tensorflow.python.eager.backprop": watch_gradients,
-        "tensorflow.python.data.ops.iterator_ops": watch_input,
+        "tensorflow.python.eager.backprop": lambda module: session.replace(module.GradientTape, "gradient", gradient),
+        "tensorflow.python.data.ops.iterator_ops": lambda module: session.replace(
+            module.OwnedIterator, "__next__", next_batch
+        ),
     }
 
 

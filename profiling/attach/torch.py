@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
+def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
     """Return the functions to call after the import of PyTorch's modules."""
 
     def watch_optimizers(module: ModuleType) -> None:
@@ -26,17 +26,7 @@ def hooks(session: Session) -> dict[str, Callable[[ModuleType], None]]:
         session.on_synchronize(synchronize)
 
     def watch_loaders(module: ModuleType) -> None:
-        iterator = module._BaseDataLoaderIter
-        produce = iterator.__next__
-
-        def next_batch(self: Any) -> Any:
-            return session.next_batch(self, produce)
-
-        def restore() -> None:
-            iterator.__next__ = produce
-
-        iterator.__next__ = next_batch
-        session.on_detach(restore)
+        session.replace(module._BaseDataLoaderIter, "__next__", lambda produce, self: session.next_batch(self, produce))
 
     return {"torch.optim.optimizer": watch_optimizers, "torch.utils.data.dataloader": watch_loaders}
 

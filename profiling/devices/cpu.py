@@ -38,11 +38,17 @@ class CpuDevice(DeviceKind):
         kept_to_cpus: int | None = None,
     ) -> Peak:
         """Return an unknown peak with the reason: vendors do not state the clock under vector load."""
-        from accelbench.profiling.machine.vendor_peaks import cpu_flops_per_cycle
+        from accelbench.profiling.machine.vendor_peaks import cpu_flops_per_cycle, flops_at_highest_clocks
         from accelbench.profiling.records.environment import Peak
 
         per_cycle = cpu_flops_per_cycle(environment.cpu, dtype) if metric == "flops" else None
-        if per_cycle:
+        of_all_kinds = flops_at_highest_clocks(environment.cpu, dtype) if metric == "flops" else None
+        if of_all_kinds:
+            together = f"the kinds of cores have {of_all_kinds / 1e9:.4g} GFLOP/s together at their highest clocks"
+            stated = f"{together}, but the vendor states no clock under vector load"
+        elif environment.cpu.kinds and metric == "flops":
+            stated = "the peak of a kind of core is unknown"
+        elif per_cycle:
             stated = f"the vendor states {per_cycle} FLOP per cycle of a core, but no clock under vector load"
         else:
             stated = f"the vendor states no {'FLOP/s' if metric == 'flops' else 'memory bandwidth'} of this CPU"

@@ -63,21 +63,34 @@ def write_flamegraph(stacks: Stacks, path: Path, title: str) -> None:
 
 def draw_flamegraph(stacks: Stacks, title: str) -> str:
     """Return the SVG document of these stacks, without the suite's own threads."""
-    root = build_tree({stack: count for stack, count in stacks.items() if stack.thread_name not in SUITE_THREADS})
-    scale = (WIDTH - 2 * MARGIN) / max(1, root.count)
-    placed = list(_place(root, 0, 0, NARROWEST / scale))
-    height = HEAD + (1 + max(place.depth for place in placed)) * ROW + MARGIN
+    height, boxes = draw_boxes(stacks)
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:.0f}" height="{height}" '
             f'viewBox="0 0 {WIDTH:.0f} {height}" font-family="ui-monospace, monospace" font-size="11">',
             f'<rect width="100%" height="100%" fill="#fff"/><text x="{MARGIN}" y="22" font-size="15">'
             f"{_clean(title)}</text>",
-            *_legend(root.count, _omitted(stacks)),
-            *(_draw(place, root.count, scale, height) for place in placed),
+            *_legend(sum(_of_the_worker(stacks).values()), _omitted(stacks)),
+            *boxes,
             "</svg>\n",
         )
     )
+
+
+def draw_boxes(stacks: Stacks, head: int = HEAD, narrowest: float = NARROWEST) -> tuple[int, list[str]]:
+    """Return the height of the graph in pixels, and its boxes as SVG elements below a margin of `head` pixels.
+
+    The suite's own threads, and boxes that are narrower than `narrowest` pixels, are omitted.
+    """
+    root = build_tree(_of_the_worker(stacks))
+    scale = (WIDTH - 2 * MARGIN) / max(1, root.count)
+    placed = list(_place(root, 0, 0, narrowest / scale))
+    height = head + (1 + max(place.depth for place in placed)) * ROW + MARGIN
+    return height, [_draw(place, root.count, scale, height) for place in placed]
+
+
+def _of_the_worker(stacks: Stacks) -> dict[Stack, int]:
+    return {stack: count for stack, count in stacks.items() if stack.thread_name not in SUITE_THREADS}
 
 
 def build_tree(stacks: Stacks) -> FlameNode:

@@ -142,6 +142,22 @@ def write_speedscope(stacks: Stacks, path: Path, name: str) -> None:
     replace_file(path, lambda new: new.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8"))
 
 
+def read_speedscope(text: str) -> Counter[Stack]:
+    """Return the stacks of a file by `write_speedscope`; raise ValueError for any other content."""
+    try:
+        document = json.loads(text)
+        frames = [Frame(one["name"], one.get("file", ""), one.get("line")) for one in document["shared"]["frames"]]
+        stacks: Counter[Stack] = Counter()
+        for profile in document["profiles"]:
+            name, _, number = str(profile["name"]).removesuffix(")").rpartition(" (")
+            thread = int(number) if number.isdecimal() else None
+            for places, weight in zip(profile["samples"], profile["weights"], strict=True):
+                stacks[Stack(thread, name, tuple(frames[place] for place in places))] += int(weight)
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError) as error:
+        raise ValueError(f"no speedscope file of sampled stacks: {error}") from error
+    return stacks
+
+
 def _speedscope_frame(frame: Frame) -> dict[str, Any]:
     place: dict[str, Any] = {"file": frame.file} if frame.file else {}
     return {"name": frame.name} | place | ({} if frame.line is None else {"line": frame.line})

@@ -137,7 +137,10 @@ class KernelCounters:
             self.source = "schedstat" if slices else None
         self._stat: int | None = None
         if hasattr(os, "sched_getaffinity"):
-            self._cpus = {f"cpu{number}".encode() for number in os.sched_getaffinity(0)}
+            usable = os.sched_getaffinity(0)
+            self._cpus = {f"cpu{number}".encode() for number in usable}
+            # The lines of CPUs are first, in the order of their numbers and each below 160 bytes, after the sum of all.
+            self._bytes = 160 * (max(usable) + 2)
             try:
                 self._stat = os.open(root / "proc/stat", os.O_RDONLY)
             except OSError:
@@ -176,8 +179,7 @@ class KernelCounters:
         """Return the stolen seconds of the process's CPUs, in whole ticks."""
         if self._stat is None:
             return 0.0
-        # The lines of CPUs are first, each below 160 bytes; a line that is cut off has too few fields.
-        lines = os.pread(self._stat, 160 * (os.cpu_count() or 1) + 160, 0).splitlines()
+        lines = os.pread(self._stat, self._bytes, 0).splitlines()
         ticks = 0
         for line in lines:
             fields = line.split()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter_ns
 
 from accelbench.profiling.machine.environment.cpu import collect_affinity
-from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.environment import CoreKind, Environment
 
 DIFFERENT = 0.05
 """Relative difference in bandwidth above which a CPU counts as slower; it exceeds the noise of the probe."""
@@ -31,23 +31,35 @@ ADDITIONS = 8
 
 def with_bandwidths(environment: Environment) -> Environment:
     """Return the environment with the probed bandwidth of each usable CPU."""
-    sizes = [cache.size_bytes for cache in environment.cpu.caches if cache.level == 2]
-    bandwidths = probe_cpus(sizes[0] // 2 if sizes else ARRAYS_BYTES)
+    listed = [environment.cpu.caches, *(kind.caches for kind in environment.cpu.kinds)]
+    sizes = [cache.size_bytes for caches in listed for cache in caches if cache.level == 2]
+    bandwidths = probe_cpus(min(sizes) // 2 if sizes else ARRAYS_BYTES)
     return environment.model_copy(update={"cpu": environment.cpu.model_copy(update={"bandwidths": bandwidths})})
 
 
-def slower_cpus(bandwidths: Mapping[int, float]) -> dict[int, float]:
-    """Return the CPUs slower by more than `DIFFERENT`, each with the fastest CPU's bandwidth over its own."""
-    fastest = max(bandwidths.values(), default=0.0)
-    return {cpu: fastest / rate for cpu, rate in bandwidths.items() if rate < (1 - DIFFERENT) * fastest}
+def slower_cpus(bandwidths: Mapping[int, float], kinds: Sequence[CoreKind] = ()) -> dict[int, float]:
+    """Return the CPUs slower by more than `DIFFERENT`, each with the fastest CPU's bandwidth over its own.
+
+    With several kinds of cores, the fastest CPU is the one of the same kind.
+    """
+    found: dict[int, float] = {}
+    for group in _alike(bandwidths, kinds):
+        fastest = max(group.values(), default=0.0)
+        found |= {cpu: fastest / rate for cpu, rate in group.items() if rate < (1 - DIFFERENT) * fastest}
+    return found
 
 
-def format_slower_cpus(bandwidths: Mapping[int, float]) -> str | None:
+def format_slower_cpus(bandwidths: Mapping[int, float], kinds: Sequence[CoreKind] = ()) -> str | None:
     """Return the slower CPUs with their ratios as text, the slowest first; None if there is none."""
-    slow = slower_cpus(bandwidths)
+    slow = slower_cpus(bandwidths, kinds)
+    fastest = {cpu: max(group, key=group.__getitem__) for group in _alike(bandwidths, kinds) for cpu in group}
     ordered = sorted(slow, key=slow.__getitem__, reverse=True)
-    fastest = max(bandwidths, key=bandwidths.__getitem__, default=None)
-    return ", ".join(f"CPU {cpu} ×{slow[cpu]:.2f} slower than CPU {fastest}" for cpu in ordered) or None
+    return ", ".join(f"CPU {cpu} ×{slow[cpu]:.2f} slower than CPU {fastest[cpu]}" for cpu in ordered) or None
+
+
+def _alike(bandwidths: Mapping[int, float], kinds: Sequence[CoreKind]) -> list[Mapping[int, float]]:
+    """Return the bandwidths of each kind of core."""
+    return [{cpu: bandwidths[cpu] for cpu in kind.cpus if cpu in bandwidths} for kind in kinds] or [bandwidths]
 
 
 def probe_cpus(arrays_bytes: int) -> dict[int, float]:

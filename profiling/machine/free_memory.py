@@ -12,6 +12,7 @@ from accelbench.profiling.machine.environment.limits import UNLIMITED_BYTES, gro
 from accelbench.profiling.text import format_bytes
 
 SHARE = 0.5
+_processes = 1
 
 
 def available_bytes(root: Path = Path("/")) -> int:
@@ -20,9 +21,20 @@ def available_bytes(root: Path = Path("/")) -> int:
     return min(int(psutil.virtual_memory().available), *(left for left in granted if left is not None), UNLIMITED_BYTES)
 
 
+def share_machine(processes: int) -> None:
+    """Limit the arrays of this process to its part of memory and caches, as one of several that run together."""
+    global _processes
+    _processes = processes
+
+
+def sharing_processes() -> int:
+    """Return the number of processes that share memory and caches; 1 unless `share_machine` set another number."""
+    return _processes
+
+
 def require_memory(needed: float, available: int | None = None) -> None:
-    """Raise Skip if arrays of `needed` bytes would take more than half of the available memory."""
-    available = available_bytes() if available is None else available
+    """Raise Skip if arrays of `needed` bytes would take more than half of the memory available to this process."""
+    available = available_bytes() // _processes if available is None else available
     if needed > SHARE * available:
         raise Skip(
             f"needs {format_bytes(needed)} of memory; half of the available {format_bytes(available)} "

@@ -55,11 +55,12 @@ class OtherProcesses:
 
     def _choose_lines(self) -> None:
         """Choose the total of all CPUs, which is rounded once, or the lines of the CPUs of this process."""
-        there = [name for name, _ in self._lines(NEXT_CPU * ((os.cpu_count() or 1) + 1))]
+        lines = dict(self._lines(NEXT_CPU * (os.sysconf("SC_NPROCESSORS_CONF") + max(os.sched_getaffinity(0)) + 2)))
+        there = list(lines)
         allowed = {f"cpu{number}".encode() for number in os.sched_getaffinity(0)}
         every = [name for name in there if name != b"cpu"]
         own = [name for name in every if name in allowed]
-        if not own or not any(ticks[USER] for _, ticks in self._lines(NEXT_CPU)):
+        if not own or not lines.get(b"cpu", [0])[USER] or not any(any(lines[name]) for name in own):
             raise NoCounters("/proc/stat has no CPU time")
         self.cpus, self._names = len(own), {b"cpu"} if own == every else set(own)
         self.lines = len(self._names)

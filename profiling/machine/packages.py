@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import Literal
 
-Extra = Literal["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev"]
+Extra = Literal["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "trace", "dev"]
 """The extras of pyproject.toml."""
 PackageSet = Literal["cpu", "gpu", "gpu13", "tpu"]
 """The extras with a device's libraries and TensorFlow."""
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 """Names of the backends in messages."""
+TRACE_PACKAGES = ("tensorboard", "xprof")
+"""Modules of the extra `trace`, which the extras of all frameworks contain."""
 TENSORFLOW_BELOW = (3, 14)
 """First Python version without a TensorFlow wheel; pyproject.toml then installs JAX instead."""
 _JAX: dict[PackageSet, str] = {"gpu": "jax[cuda12]", "gpu13": "jax[cuda13]", "tpu": "jax[tpu]"}
@@ -23,6 +26,12 @@ def install_extra(extra: Extra) -> str:
     pip resolves the name against the installed package, so a package that is on no index works, too.
     """
     return f"pip install 'accelbench[{extra}]'"
+
+
+def missing_trace_packages() -> str:
+    """Return the message about missing packages of the extra `trace`; empty if none is missing."""
+    missing = [name for name in TRACE_PACKAGES if find_spec(name) is None]
+    return f"not installed: {', '.join(missing)} ({install_extra('trace')})" if missing else ""
 
 
 def install_framework(backend: str, packages: PackageSet) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
 from accelbench.profiling.machine.cpu_probe import slower_cpus
+from accelbench.profiling.machine.environment.core_kinds import fastest_usable
 from accelbench.profiling.machine.environment.cpu import collect_affinity
 from accelbench.profiling.machine.environment.files import format_cpu_list
+from accelbench.profiling.records.environment import CoreKind
 from accelbench.profiling.records.telemetry import Placement
 
 
@@ -34,17 +36,21 @@ def on_cpus(cpus: Iterable[int]) -> Iterator[None]:
         os.sched_setaffinity(0, everywhere)
 
 
-def cpu_for_one_core(bandwidths: Mapping[int, float]) -> int | None:
+def cpu_for_one_core(bandwidths: Mapping[int, float], kinds: Sequence[CoreKind] = ()) -> int | None:
     """Return the CPU to which a single-core point is pinned; None if threads cannot be pinned.
 
-    It is the current CPU, which the scheduler chose with regard to other load, or the fastest usable CPU if the probe
-    found the current one to be slower.
+    It is the current CPU, which the scheduler chose with regard to other load. It is the fastest usable CPU in the
+    probe instead if the current one was slower or is not of the fastest usable kind of core.
     """
     here, allowed = current_cpu(), collect_affinity()
     if here is None or allowed is None:
         return None
-    known = {cpu: rate for cpu, rate in bandwidths.items() if cpu in allowed}
-    return max(known, key=known.__getitem__) if here in slower_cpus(known) else here
+    fastest = fastest_usable(kinds, allowed)
+    candidates = [cpu for cpu in allowed if fastest is None or cpu in fastest.cpus]
+    known = {cpu: rate for cpu, rate in bandwidths.items() if cpu in candidates}
+    if here in candidates and here not in slower_cpus(known):
+        return here
+    return max(known, key=known.__getitem__, default=candidates[0])
 
 
 class ThreadPlacement:

@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from pydantic import Field
 
-from accelbench.profiling.records.environment import Cpu, Gpu, Peak
+from accelbench.profiling.records.environment import CoreKind, Cpu, Gpu, Peak
 from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.records.work import Bounded
 
@@ -74,6 +74,8 @@ class CorePeaks(Stored):
     """Inclusive ranges of the model number, for x86 cores."""
     model: str | None = None
     """Core name as in the environment record, for Arm cores."""
+    kind: str | None = None
+    """Kind of core, for a CPU with several kinds of one family and model number."""
     isa: str
     """Instruction set extension that the peak requires."""
     source: str
@@ -142,20 +144,42 @@ def cpu_flops_per_cycle(cpu: Cpu, dtype: str) -> int | None:
     """Return the FLOP per cycle of one core; None if it is not in the table or its vector extension is hidden.
 
     The product with cores and clock is the CPU's peak, but the clock under vector load differs from the nominal one,
-    and a virtual machine hides it: the measured ceiling is the better bound.
+    and a virtual machine hides it: the measured ceiling is the better bound. A CPU with several kinds of cores has no
+    such number; `core_flops_per_cycle` returns the number of each kind.
     """
-    core = find_core(cpu)
+    core = None if cpu.kinds else find_core(cpu)
     return core.flops_per_cycle.get(dtype) if core else None
 
 
-def find_core(cpu: Cpu) -> CorePeaks | None:
-    """Return the entry for this CPU's core; None if it is not in the table or its vector extension is hidden."""
+def core_flops_per_cycle(cpu: Cpu, kind: CoreKind) -> dict[str, int]:
+    """Return the FLOP per cycle of a core of this kind by dtype; empty if it is not in the table."""
+    core = find_core(cpu, kind)
+    return core.flops_per_cycle if core else {}
+
+
+def flops_at_highest_clocks(cpu: Cpu, dtype: str) -> float | None:
+    """Return the FLOP/s of all cores of all kinds at their highest clocks; None if a kind's number or clock is unknown.
+
+    All kinds together need not reach these clocks.
+    """
+    known = [(core_flops_per_cycle(cpu, kind).get(dtype), kind.cores, kind.frequency_mhz) for kind in cpu.kinds]
+    if not known or any(None in facts for facts in known):
+        return None
+    return sum((flops or 0) * (cores or 0) * (mhz or 0) * 1e6 for flops, cores, mhz in known)
+
+
+def find_core(cpu: Cpu, kind: CoreKind | None = None) -> CorePeaks | None:
+    """Return the entry for this CPU's core, or for its core of a kind; None if it is not in the table.
+
+    None also if the core's vector extension is hidden.
+    """
+    name = kind.name if kind else cpu.model
     for core in cores():
-        if core.vendor != cpu.vendor or core.isa not in cpu.isa:
+        if core.vendor != cpu.vendor or core.isa not in cpu.isa or core.kind not in (None, name):
             continue
         by_number = core.family == cpu.family and any(
             low <= cpu.model_number <= high for low, high in core.models if cpu.model_number is not None
         )
-        if by_number or (core.model is not None and core.model == cpu.model):
+        if by_number or (core.model is not None and core.model == name):
             return core
     return None

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from accelbench.profiling.devices import device_kind
+from accelbench.profiling.machine.environment.core_kinds import core_kind_of
 from accelbench.profiling.machine.environment.cpu import cores_before_threads
 from accelbench.profiling.machine.placement import ThreadPlacement, cpu_for_one_core, slow_cpu_flags
 from accelbench.profiling.ranks.world import world
@@ -28,7 +29,7 @@ class Observer:
         self._point, self._environment, self._layout = point, environment, layout
         self._kept, there = kept_to_cpus(point, environment), environment.cpu.affinity
         self._one_core = point.device == "cpu" and bound.cores == "one" and world().size == 1
-        cpu = cpu_for_one_core(environment.cpu.bandwidths) if self._one_core else None
+        cpu = cpu_for_one_core(environment.cpu.bandwidths, environment.cpu.kinds) if self._one_core else None
         self.place = ThreadPlacement(cpu)
         used = [cpu] if cpu is not None else self._kept
         others = sorted(set(there or []) - set(used or [])) if world().local_size == 1 else None
@@ -59,6 +60,8 @@ class Observer:
         placement = self.place.placement
         if self._one_core:
             flags += slow_cpu_flags(placement, self._environment.cpu.bandwidths)
+            kind = core_kind_of(self._environment.cpu.kinds, (placement.first, placement.last))
+            placement = placement.model_copy(update={"core_kind": kind})
         return {"telemetry": telemetry, "noise": flags, "placement": placement}
 
     def peak(self, bound: Bound, unit_kind: str | None) -> Peak | None:
@@ -89,4 +92,4 @@ def kept_to_cpus(point: Point, environment: Environment) -> list[int] | None:
     there, cores = environment.cpu.affinity, point.host_cores
     if cores is None or there is None or cores >= len(there):
         return None
-    return sorted(cores_before_threads(there)[:cores])
+    return sorted(cores_before_threads(there, kinds=environment.cpu.kinds)[:cores])

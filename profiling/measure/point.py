@@ -69,7 +69,7 @@ def measure(
 
     try:
         with phase("prepare_s"):
-            _require_vendor(benchmark, point)
+            require_vendor(benchmark, point)
             task = benchmark.prepare(point)
         if isinstance(task, Serving):
             with phase("measure_s"):
@@ -208,7 +208,7 @@ def _finite(metrics: Mapping[str, Metric]) -> Mapping[str, Metric]:
     return metrics
 
 
-def _require_vendor(benchmark: Benchmark, point: Point) -> None:
+def require_vendor(benchmark: Benchmark, point: Point) -> None:
     """Skip the point if its implementation does not run on the devices of this machine's vendor."""
     vendors = benchmark.vendors_of(point)
     if vendors and (kind := device_kind(point.device)).vendor not in vendors:

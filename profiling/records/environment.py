@@ -6,7 +6,7 @@ from accelbench.profiling.records.stored import Stored
 
 
 class Cache(Stored):
-    """One kind of cache of the first logical CPU."""
+    """One kind of cache of a logical CPU."""
 
     level: int
     """The level of the cache: 1 is nearest to the core."""
@@ -18,11 +18,28 @@ class Cache(Stored):
     """The number of logical CPUs that share one such cache."""
 
 
+class CoreKind(Stored):
+    """One kind of core of a CPU with several kinds, such as performance and efficiency cores."""
+
+    name: str
+    """The name of the core (`Cortex-X925`), of Intel's kinds `P-core`, `E-core` and `LP E-core`, or, where the system
+    has no name, what distinguishes it.
+    """
+    cpus: list[int]
+    """The numbers of the online logical CPUs of this kind."""
+    cores: int | None = None
+    """The number of physical cores of this kind."""
+    frequency_mhz: float | None = None
+    """The highest clock of these cores in MHz, as Linux reports it."""
+    caches: list[Cache] = []
+    """The caches that a core of this kind uses, the nearest first."""
+
+
 class Cpu(Stored):
     """The processor, and the CPUs available to this process."""
 
     model: str | None = None
-    """The processor's name, from `/proc/cpuinfo`; on Arm from its implementer and part numbers."""
+    """The processor's name, from `/proc/cpuinfo`; on Arm from its implementer and part numbers, by kind of core."""
     vendor: str | None = None
     """The processor's vendor, from `/proc/cpuinfo` (`GenuineIntel`); on Arm from its implementer number."""
     family: int | None = None
@@ -42,21 +59,29 @@ class Cpu(Stored):
     affinity: list[int] | None = None
     """The numbers of the logical CPUs that this process may run on."""
     caches: list[Cache] = []
-    """The caches that the first logical CPU uses, the nearest first."""
+    """The caches that the first logical CPU uses, the nearest first; `kinds` has the caches of each kind of core."""
     isa: list[str] = []
     """The instruction-set extensions relevant to the kernels, as Linux names them: avx2, fma, avx512f, amx_bf16, …"""
     governor: str | None = None
     """The kernel's frequency governor; several names where the CPUs differ."""
     frequency_mhz: float | None = None
-    """The maximum clock in MHz, or the current one where Linux reports no maximum."""
+    """The maximum clock of all cores in MHz, or the current one where Linux reports no maximum."""
     hypervisor: str | None = None
-    """The hypervisor's name, `unnamed` for a hypervisor without a name, or null on bare metal."""
+    """The hypervisor's name, `unnamed` for a hypervisor without a name, or null on bare metal; also null where the
+    system cannot show it, with the reason in `unknown`.
+    """
     bandwidths: dict[int, float] = {}
     """The L2 bandwidth of each usable logical CPU at the start of the run, in bytes per second, by a probe of a few
     milliseconds that adds arrays; empty without a probe.
     """
     numa_nodes: int | None = None
     """The number of NUMA nodes with CPUs."""
+    kinds: list[CoreKind] = []
+    """The kinds of cores, the fastest first; empty for a CPU with cores of one kind."""
+    one_core_kind: str | None = None
+    """The kind of core on which points of one core run: the fastest one that this process may use. Null for a CPU with
+    cores of one kind.
+    """
 
 
 class Memory(Stored):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from accelbench.profiling.records.stored import Count, Duration, Positive, Several, Share, Stored
+from accelbench.profiling.records.stored import Count, Duration, Finite, Positive, Seconds, Several, Share, Stored
 
 SCRIPT = "script:"
 """The beginning of the benchmark's name in the record of a script."""
@@ -44,6 +44,64 @@ class PrefetchedSteps(Stored):
     """Whether the script drew the same random numbers as without the experiment."""
 
 
+class LargeVariable(Stored):
+    """A variable of a script that ended out of memory, with all arrays that it contains."""
+
+    name: str
+    """The name of the variable, and of its function if it is local."""
+    bytes: Count
+    """The size of its arrays in bytes; an array that is in several variables belongs to the first of them."""
+    arrays: Count
+    """The number of its arrays."""
+
+
+class ScriptMemory(Stored):
+    """Memory of a script until the answer, or until it ended out of memory."""
+
+    host_peak: Count | None = None
+    """The largest resident memory of the script's process in bytes, without its child processes; null if unknown."""
+    device_peak: Count | None = None
+    """The largest memory in use on the script's first device in bytes; null if the framework does not report it."""
+    device_reserved: Count | None = None
+    """The largest memory that the framework's allocator reserved on that device in bytes; null if not reported."""
+    device_limit: Count | None = None
+    """The memory of that device in bytes, as the framework reports it."""
+    fragmentation: Share | None = None
+    """1 − `device_peak` ÷ `device_reserved`: the share of the reserved memory that no array occupied at the peak."""
+    exhausted: str | None = None
+    """The exception by which the script ended out of memory; null if it did not."""
+    largest: list[LargeVariable] = []
+    """The largest variables of a script that ended out of memory, the largest first."""
+
+
+class ScriptRank(Stored):
+    """One of several ranks of a script, and the parts of its steps that do not wait for the other ranks."""
+
+    rank: Count
+    """The number of the rank, from 0."""
+    steps: Count
+    """The number of steps with timed parts."""
+    parts: dict[Literal["input", "forward", "backward", "optimizer"], Seconds] = {}
+    """The median seconds of each part per step; a part that is missing is unknown."""
+
+
+class SlowRank(Stored):
+    """A rank that is significantly slower than the others in a part of a step."""
+
+    rank: Count
+    """The number of the rank, from 0."""
+    part: Literal["input", "forward", "backward", "optimizer"]
+    """The part of a step that takes longer in this rank."""
+    delay_s: Positive
+    """The additional seconds per step, compared with the median of the other ranks."""
+    delay_low: Finite
+    """The lower end of the 95 % interval of `delay_s`."""
+    delay_high: Positive
+    """The upper end of the same interval."""
+    relative: Positive
+    """`delay_s` ÷ the seconds of this part in the other ranks."""
+
+
 class ScriptProfile(Stored):
     """Steps of a user's script, and the lines of its own code that take the time."""
 
@@ -67,5 +125,13 @@ class ScriptProfile(Stored):
     """The experiment on the input; null if there was none, with the reason in `missing`."""
     confirmed: bool | None = None
     """Whether the experiment agrees with the bottleneck; null without an experiment."""
+    memory: ScriptMemory = ScriptMemory()
+    """The memory of the script."""
+    world: Several = 1
+    """The number of ranks, on all hosts."""
+    ranks: list[ScriptRank] = []
+    """The ranks on this host, if there are several; the other fields are of the first of them."""
+    slow_rank: SlowRank | None = None
+    """The slowest rank, and in which part; null if no rank is significantly slower, or if they were not compared."""
     missing: list[str] = []
     """The missing results, each with the reason, as text."""

@@ -54,6 +54,8 @@ class Placement(Stored):
     """The CPU affinity of the thread; null where the system does not report it."""
     pinned: bool = False
     """Whether the thread was pinned to one CPU, as in points that use one core."""
+    core_kind: str | None = None
+    """The kind of core of a point of one core; null for other points, and for a CPU with cores of one kind."""
     left_out: list[int] = []
     """The CPUs available to the run, but excluded for this point."""
     left_out_because: str | None = None

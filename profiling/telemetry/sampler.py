@@ -86,6 +86,9 @@ class TelemetrySampler:
         if self._readings.stopped_s:
             counters["process.stopped_s"] = self._readings.stopped_s
         throttled = [reason for reasons in self._readings.throttled for reason in reasons]
+        missing = list(self._readings.missing)
+        if "cpu.other_s" not in counters:
+            missing.append("CPU time of other processes: the kernel counts no CPU time")
         for reason in sorted(set(throttled)):
             share = throttled.count(reason) / len(self._readings.throttled)
             counters[f"{self._device}.throttled_s.{reason}"] = elapsed * share
@@ -94,7 +97,7 @@ class TelemetrySampler:
             gauges=summarize(self._readings.samples),
             counters=counters,
             throttle_reasons=sorted(set(throttled)),
-            missing=self._readings.missing,
+            missing=missing,
         )
 
     def shared_times(self) -> list[tuple[float, float]]:

@@ -36,6 +36,7 @@ TICK_S = 0.01  # /proc/stat counts in ticks of 1/100 s on nearly every kernel
 MIN_LOAD_TICKS = 10  # fewer ticks give a rounding error of more than 10 %
 # A later sample, with less CPU time of the measured process in between, shows that both processes were stopped.
 GAP_S, GAP_CPU_SHARE = 1.0, 0.05
+MOST_W = 10_000.0  # no card has this power: a counter that rises faster is broken
 ORPHAN_S = 1.0  # seconds between checks for the parent: the channel may stay open after its death
 
 
@@ -118,11 +119,11 @@ class Sensors:
         self._process = psutil.Process(request.pid)
         self._loads = CpuLoads(request.cpus)
         self._readings = SensorReadings()
-        self._interval_s = request.interval_s
+        self._interval_s, self._count = request.interval_s, len(request.cards)
         self._cards = _open_cards(request, self._readings.missing) if request.cards else None
 
     def begin(self) -> None:
-        self._begin_energy_j = self._cards.energy() if self._cards else None
+        self._begin_energy_j, self._begin_s = self._cards.energy() if self._cards else None, perf_counter()
         self._loads.read()
         self._sampled, self._ran = perf_counter(), sum(self._process.cpu_times()[:2])
 
@@ -143,10 +144,11 @@ class Sensors:
     def end(self) -> SensorReadings:
         energy_j = self._cards.energy() if self._cards else None
         if energy_j is not None and self._begin_energy_j is not None:
-            if energy_j >= self._begin_energy_j:
-                self._readings.energy_j = energy_j - self._begin_energy_j
-            else:
-                self._readings.missing.append("the GPUs' energy: the counter decreased")
+            used, seconds = energy_j - self._begin_energy_j, perf_counter() - self._begin_s
+            if 0 < used <= MOST_W * self._count * max(seconds, 1.0):
+                self._readings.energy_j = used
+            elif used or seconds > 1.0:  # it is updated several times per second
+                self._readings.missing.append(f"the GPUs' energy: the counter changed by {used:g} J in {seconds:.3g} s")
         if not self._readings.samples:
             self.sample()
         return self._readings

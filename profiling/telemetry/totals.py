@@ -72,9 +72,11 @@ def difference(begin: Totals, end: Totals) -> dict[str, float]:
             wait - begin.waits_s.get(thread, 0.0) for thread, wait in end.waits_s.items()
         )
     if end.energy_uj and begin.energy_uj.keys() == end.energy_uj.keys():
-        counted["cpu.energy_j"] = sum(
+        joules = sum(
             (value - begin.energy_uj[package][0]) % wrap / 1e6 for package, (value, wrap) in end.energy_uj.items()
         )
+        if joules > 0 or end.wall_s - begin.wall_s <= LEAST_S:
+            counted["cpu.energy_j"] = joules
     return counted
 
 
@@ -109,14 +111,12 @@ def read_own_time(root: Path) -> dict[str, float]:
 
 
 def read_usage(root: Path) -> dict[str, float]:
-    """Return the page faults and context switches of this process."""
+    """Return the page faults and context switches of this process; empty for what a sandbox does not count."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "process.minor_faults": usage.ru_minflt,
-        "process.major_faults": usage.ru_majflt,
-        "process.voluntary_switches": usage.ru_nvcsw,
-        "process.involuntary_switches": usage.ru_nivcsw,
-    }
+    faults = {"process.minor_faults": usage.ru_minflt, "process.major_faults": usage.ru_majflt}
+    switches = {"process.voluntary_switches": usage.ru_nvcsw, "process.involuntary_switches": usage.ru_nivcsw}
+    # A process that has imported NumPy has faults and switches.
+    return {name: count for counts in (faults, switches) if any(counts.values()) for name, count in counts.items()}
 
 
 def read_swapping(root: Path) -> dict[str, float]:
@@ -148,10 +148,10 @@ class Schedule(NamedTuple):
 
 
 def read_schedules(root: Path = Path("/")) -> dict[int, Schedule]:
-    """Return the running and waiting time of each thread, from `schedstat`."""
+    """Return the running and waiting time of each thread, from `schedstat`; empty if the kernel counts none."""
     found = {}
     for path in (root / "proc/self/task").glob("*/schedstat"):
         fields = (read_text(path) or "").split()
         if len(fields) == 3:
             found[int(path.parent.name)] = Schedule(int(fields[0]) / 1e9, int(fields[1]) / 1e9)
-    return found
+    return found if any(schedule.run_s > 0 for schedule in found.values()) else {}

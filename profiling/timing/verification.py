@@ -67,11 +67,11 @@ def outcome_of(verification: Verification) -> dict[str, Any]:
         raise TypeError(f"verify() must return a Verification with passed=True or False, not {verification!r}")
     if verification.passed:
         return {"status": "measured", "verification": verification}
-    reason = f"wrong answer: {verification.method}: {_detail(verification)}"
+    reason = f"wrong answer: {verification.method}: {detail_of(verification)}"
     return {"status": "failed", "reason": reason, "verification": verification}
 
 
-def _detail(verification: Verification) -> str:
+def detail_of(verification: Verification) -> str:
     """Return error, expected and found value of a wrong answer as text."""
     parts = []
     if verification.error is not None:

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from accelbench.profiling.child import child_command, child_environment
 from accelbench.profiling.devices import device_kind
+from accelbench.profiling.machine.packages import install_extra
 from accelbench.profiling.records.point import Device
 from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.records.trace import EventFindings, TraceAnalysis, XprofFindings
@@ -53,7 +54,7 @@ def read_with_xprof(file: Path, events: EventFindings) -> XprofFindings | str:
     if no_xprof := format_of(file.name).no_xprof:
         return no_xprof
     if find_spec("xprof") is None:
-        return "xprof is not installed (it comes with tensorboard-plugin-profile)"
+        return f"xprof is not installed: {install_extra('trace')}"
     if not file.exists():
         return f"the trace is too large for xprof ({events.size:,} bytes) and has no step markers at which to cut it"
     return run_reader("accelbench.profiling.trace.converters", [str(file)], XprofFindings)

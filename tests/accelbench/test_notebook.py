@@ -38,7 +38,7 @@ def test_a_cell_is_diagnosed_and_its_variables_remain(tmp_path: Path, monkeypatc
     expected = f"{sum(range(800)) + 800 * sum(range(1000))}\n"
     assert [outputs[2][0]["text"], outputs[4][0]["text"]] == [expected, expected]
     assert [each["ename"] for each in outputs[3] if each["output_type"] == "error"] == ["KeyError"]
-    first, second = (records(run)[0] for run in sorted((tmp_path / "runs").iterdir()))
+    first, second = (records(run)[0] for run in sorted((tmp_path / "runs").glob("*/")))
     assert (first["status"], second["status"]) == ("measured", "failed")
     script = first["profile"]["script"]
     assert script["steps_by"] == "marks"

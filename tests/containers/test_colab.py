@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -16,6 +17,8 @@ import nbformat
 import pytest
 
 from tests.conftest import ROOT
+from tests.fixtures.report_records import training
+from tests.fixtures.report_runs import make_run
 
 pytestmark = pytest.mark.container
 
@@ -36,8 +39,10 @@ def notebook() -> Any:
 
 
 def execute(notebook: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
-    """Execute all cells in the folder, and return their printed output."""
+    """Execute all cells in the folder except shell commands, and return their printed output."""
+    notebook.cells = [cell for cell in notebook.cells if not cell.source.startswith("!")]
     settings = {"ACCELBENCH_SOURCE": str(ROOT), "ACCELBENCH_DEVICE": "cpu", "ACCELBENCH_OUT": str(folder / "runs")}
+    settings["ACCELBENCH_TRACE"] = ""
     for name, value in (settings | variables).items():
         monkeypatch.setenv(name, value)
     resources = {"metadata": {"path": str(folder)}}
@@ -62,12 +67,15 @@ def test_the_notebook_measures_displays_the_report_and_archives_the_run(
 ) -> None:
     suite = tmp_path / "short.toml"
     suite.write_text(SUITE)
-    printed = execute(notebook, tmp_path, monkeypatch, ACCELBENCH_SUITE=str(suite))
+    make_run(tmp_path / "runs" / "other", [training("cpu", "float32", 0.01)], run_id="another-machine", device="cpu")
+    other = shutil.make_archive(str(tmp_path / "other"), "zip", tmp_path / "runs", "other")
+    printed = execute(notebook, tmp_path, monkeypatch, ACCELBENCH_SUITE=str(suite), ACCELBENCH_OTHER=other)
     assert str(ROOT) in printed
+    assert "nothing was measured" not in printed
     assert "0 of 0" in printed
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     shown = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
-    assert len(shown) == 1
+    assert ["another-machine" in frame for frame in shown] == [False, True]
     assert "nqueens" in shown[0]
     assert f"{tmp_path}/runs/colab-short.zip" in printed
     with zipfile.ZipFile(tmp_path / "runs" / "colab-short.zip") as archive:
@@ -92,6 +100,7 @@ def test_an_error_stops_the_notebook_with_its_reason(
     with pytest.raises(nbclient.exceptions.CellExecutionError) as stopped:
         execute(notebook, tmp_path, monkeypatch, **variables)
     assert message in str(stopped.value)
+    assert "Traceback" not in stopped.value.traceback
 
 
 def write_wheel(folder: Path, name: str, requires: str = "") -> str:
@@ -120,9 +129,12 @@ def test_missing_packages_are_added_and_installed_ones_keep_their_versions(noteb
     greedy = write_wheel(tmp_path, "greedy", "Requires-Dist: numpy<1\n")
     dependencies = ["numpy>=1", kind, greedy]
     (tmp_path / "pyproject.toml").write_text(
-        f"[project]\ndependencies = {json.dumps(dependencies)}\n[project.optional-dependencies]\ngpu = []\n"
+        f"[project]\ndependencies = {json.dumps(dependencies)}\n"
+        '[project.optional-dependencies]\ntrace = []\ngpu = ["accelbench[trace]"]\n'
     )
-    cell = f"import shutil, subprocess, sys\nfrom pathlib import Path\nPROJECT = Path.cwd()\n{install_cell(notebook)}"
+    cell = (
+        f"import re, shutil, subprocess, sys\nfrom pathlib import Path\nPROJECT = Path.cwd()\n{install_cell(notebook)}"
+    )
     process = subprocess.run(
         [python, "-c", cell], cwd=tmp_path, env=os.environ | {"PIP_NO_INDEX": "1"}, capture_output=True, text=True
     )

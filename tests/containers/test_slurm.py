@@ -18,7 +18,6 @@ from tests.containers.slurm_cluster import Cluster, wait_until
 pytestmark = [pytest.mark.container, pytest.mark.timeout(1500)]
 
 SCRIPT = ROOT / "containers" / "slurm" / "accelbench.sbatch"
-GATHER = ROOT / "containers" / "slurm" / "gather.py"
 BARE = {"ACCELBENCH_PYTHON": sys.executable, "ACCELBENCH_PATH": str(OWN_BENCHMARKS), "ACCELBENCH_DEVICE": "cpu"}
 
 
@@ -75,7 +74,9 @@ def test_a_job_array_measures_each_suite_in_the_image_and_gather_collects_the_ru
         assert_complete(run, (tmp_path / f"{job}.out").read_text())
     assert not list((tmp_path / "local").iterdir())
 
-    gathered = subprocess.run([sys.executable, GATHER, out], capture_output=True, text=True)
+    gathered = subprocess.run(
+        [sys.executable, "-m", "accelbench", "gather", out], cwd=ROOT, capture_output=True, text=True
+    )
     assert gathered.returncode == 0, gathered.stderr
     with (out / "records.csv").open() as file:
         lines = list(csv.DictReader(file))
@@ -207,11 +208,3 @@ def test_an_image_for_another_device_and_an_invalid_image_are_refused(
         assert cluster.wait(job, "FAILED", "COMPLETED")["ExitCode"] == "2:0"
         (line,) = (tmp_path / f"{job}.out").read_text().splitlines()
         assert message in line
-
-
-def test_gather_without_runs_is_one_line_and_status_2(tmp_path: Path) -> None:
-    process = subprocess.run([sys.executable, GATHER, tmp_path], capture_output=True, text=True)
-    assert process.returncode == 2
-    assert process.stderr.startswith("gather: ")
-    assert str(tmp_path) in process.stderr
-    assert process.stderr.count("\n") == 1

@@ -22,6 +22,8 @@ from accelbench.kernels.reduce.reference import SUM_TYPE, problem
 from accelbench.kernels.stream import gpu_task
 from accelbench.profiling.devices import cupy_device
 from accelbench.profiling.records.point import Point
+from accelbench.soak.checked_task import CheckedTask
+from accelbench.soak.unit_process import execution
 from tests.kernels import host_cupy
 
 Run = Callable[[int], None]
@@ -131,6 +133,23 @@ def test_a_copy_that_reads_the_wrong_element_fails(read: Callable[[Any], Any]) -
     outcome = gpu_task.make_task(given, copy_by(read)).verify()
     assert not outcome.passed
     assert outcome.tolerance == 0
+
+
+def test_the_bits_of_a_copy_repeat_and_one_bit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def read(x: Any) -> Any:
+        calls.append(len(x))
+        return np.where(np.arange(len(x)) == 1999, np.nextafter(x, np.float32(9)), x) if len(calls) == 3 else x
+
+    given = point("stream", impl="own", op="copy", dtype="float32")
+    task = gpu_task.make_task(given, copy_by(read))
+    monkeypatch.setattr(type(cupy_device.gpu_backend()), "synchronize", lambda self: None)
+    checked = CheckedTask(task, execution(task, cupy_device.gpu_backend()))
+    assert [checked.verify().is_right, checked.run().is_right] == [True, True]
+    difference = checked.run().difference
+    assert difference is not None
+    assert (difference.element, difference.elements) == (1999, 1)
 
 
 @pytest.mark.parametrize("fault", ["one product left out", "one product twice", "y of a period away"])

@@ -20,6 +20,7 @@ from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.devices import cupy_device, device_kind
 from accelbench.profiling.machine.nvidia import cuda
 from accelbench.profiling.records.point import Point
+from accelbench.soak.checked_task import CheckedTask
 from tests.kernels.host_cupy import at, cupy
 from tests.profiling.machine.test_vendor_peaks import machine
 
@@ -107,6 +108,24 @@ def test_the_result_of_the_first_call_is_poisoned_before_the_check() -> None:
     task = gpu_task.gpu_task(point("float32", n=8), bind)
     task.run()
     assert not task.verify().passed
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [30, 48])
+def test_the_bits_of_the_output_repeat_and_a_missing_product_changes_them(dtype: str, n: int) -> None:
+    calls: list[int] = []
+
+    def bind(operands: MatmulOperands) -> Callable[[int], None]:
+        def run(stream: int) -> None:
+            calls.append(stream)
+            if len(calls) != 3:
+                multiply(operands, False)
+
+        return run
+
+    checked = CheckedTask(gpu_task.gpu_task(point(dtype, n=n), bind))
+    assert [checked.verify().is_right, checked.run().is_right, checked.run().is_right] == [True, True, False]
+    assert checked.run().is_right
 
 
 def test_the_workspace_is_counted_and_poisoned(monkeypatch: pytest.MonkeyPatch) -> None:

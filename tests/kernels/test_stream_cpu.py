@@ -11,7 +11,6 @@ from accelbench.kernels.lib.cpu.arrays import (
     ALIGNMENT,
     CHUNK,
     SMALLEST,
-    UNLISTED,
     aligned_empty,
     elements_per_array,
     touch,
@@ -22,6 +21,8 @@ from accelbench.kernels.lib.cpu.threads import thread_count
 from accelbench.kernels.stream import cpu_numba, stream
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
+from accelbench.soak.bits import flip_bit
+from accelbench.soak.checked_task import CheckedTask
 
 DTYPES = ("float32", "float64")
 OPS = ("copy", "mul", "add", "triad", "dot")
@@ -47,6 +48,11 @@ def test_every_operation_is_verified_and_counts_babelstreams_bytes(op, dtype):
     n = 1000 * thread_count() * CHUNK
     moved = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}[op]
     assert task.work.bytes == moved * n * np.dtype(dtype).itemsize
+    checked = CheckedTask(task)
+    assert [checked.verify().is_right, checked.run().is_right, checked.run().is_right] == [True] * 3
+    flipped = checked.run(lambda arrays: flip_bit(arrays, np.random.default_rng(1)))
+    assert flipped.difference is not None
+    assert flipped.difference.flipped == 1
 
 
 def test_arrays_are_four_times_the_caches_with_equal_parts_for_any_number_of_threads():
@@ -54,7 +60,7 @@ def test_arrays_are_four_times_the_caches_with_equal_parts_for_any_number_of_thr
         for itemsize in (4, 8):
             n = elements_per_array(itemsize, threads)
             assert n % (threads * CHUNK) == 0
-            assert n * itemsize >= max(4 * (last_level_bytes() or UNLISTED), SMALLEST)
+            assert n * itemsize >= max(4 * (last_level_bytes() or 0), SMALLEST)
 
 
 def list_caches(cpus: Path, l3_mib: int, cores_each: int) -> None:
@@ -79,8 +85,23 @@ def test_only_caches_that_the_usable_cpus_reach_count(tmp_path):
 
 def test_without_listed_caches_arrays_exceed_the_caches_of_any_cpu(tmp_path, monkeypatch):
     assert last_level_bytes(tmp_path) is None
-    monkeypatch.setattr("accelbench.kernels.lib.cpu.arrays.last_level_bytes", lambda: None)
-    assert elements_per_array(8, 2) * 8 >= 1 << 30
+    arrays = "accelbench.kernels.lib.cpu.arrays"
+    monkeypatch.setattr(f"{arrays}.last_level_bytes", lambda: None)
+    for available_gib, array_mib in ((64, 1024), (8, 1024), (6, 512), (2, 256), (1, 256)):
+        monkeypatch.setattr(f"{arrays}.available_bytes", lambda gib=available_gib: gib << 30)
+        assert 0 <= elements_per_array(8, 2) * 8 - (array_mib << 20) < 2 * CHUNK * 8
+
+
+def test_a_cache_of_a_core_is_not_taken_for_the_last_one(tmp_path):
+    """Some Arm servers and guests list L1 and L2, but not the cache of the chip; others list it without its size."""
+    list_caches(tmp_path, 32, 8)
+    for folder in tmp_path.glob("cpu*/cache/index3"):
+        (folder / "level").write_text("2\n")
+    assert last_level_bytes(tmp_path, [0, 1]) is None
+    for folder in tmp_path.glob("cpu*/cache/index3"):
+        (folder / "level").write_text("3\n")
+        (folder / "size").unlink()
+    assert last_level_bytes(tmp_path, [0, 1]) is None
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield Measured(made, size, records(out))
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.needs(*HOSTS)
 def test_pingpong_measures_the_rate_of_the_link(measured: Measured) -> None:
     (record,) = (record for record in measured.records if record["point"]["benchmark"] == "pingpong")
@@ -93,7 +93,7 @@ def test_pingpong_measures_the_rate_of_the_link(measured: Measured) -> None:
     assert_link_rate(measured, measured.size / (median(record["timing"]["samples"]) / 2), record, both_ways=False)
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.needs(*HOSTS, "torch")
 @pytest.mark.parametrize("op", GLOO)
 def test_collectives_measure_the_rate_of_the_link(measured: Measured, op: str) -> None:
@@ -114,7 +114,7 @@ def assert_link_rate(measured: Measured, bandwidth: float, record: dict[str, Any
     assert fastest >= measured.link.least(measured.size, both_ways)
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.needs(*HOSTS, "netpipe")
 def test_pingpong_agrees_with_netpipe(measured: Measured) -> None:
     (record,) = (record for record in measured.records if record["point"]["benchmark"] == "pingpong")

@@ -14,7 +14,7 @@ from filelock import Timeout
 from accelbench.profiling.locks import SOFT, acquire
 
 
-@pytest.mark.parametrize("code", [None, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("code", [None, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL])
 def test_a_lock_excludes_others_until_it_is_released(
     code: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

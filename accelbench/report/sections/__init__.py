@@ -8,6 +8,7 @@ from typing import Any
 
 from accelbench.report.bottleneck_text import bottleneck_text, shares_text
 from accelbench.report.joined import Joined
+from accelbench.report.plain_names import plain_name
 from accelbench.report.section import InPage, Run, Section
 from accelbench.report.sections import (
     benchmarks,
@@ -19,6 +20,7 @@ from accelbench.report.sections import (
     scaling_of_trainings,
     sensor_readings,
     side_by_side,
+    speed_of_runs,
     strategies_compared,
     the_answer,
     the_machine,
@@ -26,6 +28,11 @@ from accelbench.report.sections import (
     what_differs,
 )
 from accelbench.report.study import Study
+
+MAX_IN_ROW = 4
+"""Maximum number of cards in a single row."""
+COLUMNS = (4, 3, 5)
+"""Possible numbers of columns of more cards, the preferred one first."""
 
 
 def _study_drawings(studies: Sequence[Study], joined: Joined) -> Mapping[str, Any]:
@@ -45,7 +52,17 @@ def _command_line(found: Run, run: Run) -> Mapping[str, Any]:
 
 
 def _glance_texts(found: Any, run: Run) -> Mapping[str, Any]:
-    return {"shares_text": shares_text, "bottleneck_text": bottleneck_text}
+    return {
+        "shares_text": shares_text,
+        "bottleneck_text": bottleneck_text,
+        "plain_name": plain_name,
+        "columns": _columns,
+    }
+
+
+def _columns(cards: int) -> int:
+    """Return the number of columns of a grid of cards, with a last row as full as possible."""
+    return cards if cards <= MAX_IN_ROW else max(COLUMNS, key=lambda columns: (cards % columns or columns) / columns)
 
 
 AT_A_GLANCE = Section(
@@ -57,8 +74,13 @@ STUDIES = Section(
 PHASES = Section(find=lambda run: run.groups, page=InPage("phases.html", "phases", "Phases"))
 METHOD = Section(find=lambda run: run, page=InPage("how_to_read.html", "method", "Method", _command_line))
 
-FIRST = (the_answer.section, the_runs.section, what_differs.section, the_answer.left_out)
-OVERVIEW = (AT_A_GLANCE, comparison_with_references.section, measured_ceilings.section)
+FIRST = (the_answer.section, speed_of_runs.section, the_runs.section, what_differs.section, the_answer.left_out)
+OVERVIEW = (
+    AT_A_GLANCE,
+    comparison_with_references.section,
+    comparison_with_references.advice,
+    measured_ceilings.section,
+)
 OF_STUDY = (STUDIES, strategies_compared.section, scaling_of_trainings.section)
 POINTS = (
     benchmarks.section,
@@ -84,8 +106,10 @@ TERMINAL = (
     flags.section,
     failed_and_skipped.section,
     the_answer.left_out,
+    speed_of_runs.section,
     the_answer.section,
     comparison_with_references.section,
+    comparison_with_references.advice,
     the_answer.counts,
     needed_cores.section,
     strategies_compared.section,

@@ -13,9 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from accelbench.export.terminal import new_table
-from accelbench.output.console import PlainConsole
-from accelbench.output.format import UNKNOWN, bound, metric_texts, quality_in_short, share
+from accelbench.export.terminal import WIDTH, new_table
+from accelbench.output.console import HangingText, PlainConsole
+from accelbench.output.format import bound, digits, metric_texts, quality_in_short, seconds, share
 from accelbench.report.bottleneck_text import bottleneck_in_short, bottleneck_line, bottleneck_text, shares_text
 from accelbench.report.causes import NOISY, NOISY_MARK
 from accelbench.report.rows import Group, Row, each_at_most, shell_command, trained_on
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from accelbench.profiling.records.record import Record
     from accelbench.report.profile import ProfiledRow
 
-WIDTH = 140
-"""Maximum width of the table in characters."""
 ROWS_IN_TERMINAL = 400
 """Maximum number of rows on the terminal, distributed over the benchmarks."""
 SAMPLES_DRAWN, CURVES_DRAWN = 40, 24
 """Maximum numbers of rows of a benchmark with plots of samples and of training curves, which limit the page's size."""
+FLAMES_DRAWN = 3
+"""Maximum number of profiled rows of a run with flame graphs in the page; more are only linked."""
 CURVES_OPEN = 2
 """Maximum number of training curves that are not collapsed."""
 ONE_ONLY = "the interval does not include the spread between processes (use --rounds 5)"
-ROOMY, ENOUGH = 92, 72
-"""Minimum terminal widths for a column of flags (otherwise below the point's name), and for a column of intervals."""
+ROOMY = 92
+"""Minimum terminal width for a column of flags; otherwise they are below the point's name."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,32 @@ def _content(groups: Sequence[Group], run: Run) -> Mapping[str, Any]:
         "command": lambda record: shell_command(record, run.info.settings),
         "metrics_by_kind": metrics_by_kind,
         "shares_text": shares_text,
-        "metric_texts": metric_texts,
-        "trained_on": trained_on,
+        "details_of": lambda row: list(_all_details(row)),
         "bottleneck_text": bottleneck_text,
     }
+
+
+def _all_details(row: Row) -> Iterator[str]:
+    """Yield the data, the times, the metrics and the CPUs of a row as text."""
+    record, timing = row.record, row.record.timing
+    assert timing is not None
+    if record.data:
+        yield trained_on(record.data)
+    if timing.steady:
+        yield f"step: mean {seconds(timing.steady.mean)}, median {seconds(timing.summary.median)}"
+    elif record.figure != "time":
+        yield f"{seconds(timing.summary.median)} per execution"
+    if timing.batch:
+        yield f"{seconds(timing.batch)} back to back"
+    headlines = {quality.name for quality in record.qualities if quality.headline}
+    for name, words in metric_texts(record).items():
+        if not row.training or name in headlines:
+            yield f"{name.replace('_', ' ')} {words}"
+    if row.pinned_to:
+        yield f"on CPU {row.pinned_to}"
+    if row.training and row.intensity:
+        yield f"{digits(row.intensity)} FLOP/byte"
+    yield from filter(None, (row.few_clean, row.counts_differ))
 
 
 def metrics_by_kind(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -107,7 +129,8 @@ def _article(group: Group, slug: str, run: Run) -> Article:
 def _profiled(row: Row, slug: str, run: Run) -> ProfiledRow | None:
     from accelbench.report.profile import profiled
 
-    return profiled(row, slug, run.info.run_id)
+    few = sum(each.record.profile is not None for each in run.rows) <= FLAMES_DRAWN
+    return profiled(row, slug, run.info.run_id, run.store.path if run.store and few else None)
 
 
 def _curves(row: Row, name: str) -> Markup | None:
@@ -134,7 +157,8 @@ def _notes(group: Group) -> Iterable[str]:
             ("vendor's peak", [row.of_peak for row in group.rows]),
             ("measured ceiling", [row.of_ceiling for row in group.rows]),
         ):
-            if reasons := dict.fromkeys(share.reason for share in shares if share.reason is not None):
+            unknown = [share.reason for share in shares if share.reason is not None and share.shown is None]
+            if reasons := dict.fromkeys(unknown):
                 yield f"Share of the {name} unknown: {'; '.join(reasons)}."
 
 
@@ -161,9 +185,9 @@ def _table(groups: Sequence[Group], width: int, everything: bool) -> Table:
         heading = Text.assemble((f"{group.benchmark} {group.device}", "bold"), f" {group.common}")
         single = len(group.rows) == 1
         if not single:
-            table.add_row(heading)
+            table.add_row(HangingText(heading, rest=4))
         for row in group.rows[:most]:
-            name = heading if single else Text(f"  {group.short(row)}")
+            name = HangingText(heading, rest=4) if single else HangingText(Text(group.short(row)), 2, 4)
             lines = _below(row, "flags" not in columns, everything)
             below = [Padding(Text(text, style), (0, 0, 0, 2 if single else 4)) for text, style in lines]
             table.add_row(Stacked(name, *below), *(_cell(row, column) for column in columns))
@@ -177,9 +201,9 @@ def _columns(rows: Sequence[Row], width: int) -> list[str]:
     """Return the columns of the table for a terminal of that width; columns without any known value are omitted."""
     shown = {
         "result": True,
-        "interval": width >= ENOUGH,
+        "interval": any(row.reading.interval for row in rows),
         "of peak": any(row.of_peak.value is not None for row in rows),
-        "of ceiling": any(row.of_ceiling.value is not None for row in rows),
+        "of ceiling": any(row.of_ceiling.shown is not None for row in rows),
         "flags": width >= ROOMY and any(_words(row) for row in rows),
     }
     return [column for column, is_shown in shown.items() if is_shown]
@@ -213,6 +237,8 @@ def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
     short = row.training and not everything
     if short:
         yield in_short(row), "cyan"
+        if record.profile and (apart := record.profile.bottleneck.apart_text):
+            yield f"doubtful: {apart}", "yellow"
     elif record.data:
         yield trained_on(record.data), "dim"
     if not short and (row.training or record.figure == "time" or record.layout.devices > 1):
@@ -247,16 +273,16 @@ def _print_bounds(groups: Sequence[Group], console: Console, everything: bool) -
         ("ceiling", "highest measured rate", [row.of_ceiling for row in rows]),
     ):
         bounds = dict.fromkeys(f"{share.of} {bound(share)}" for share in shares if share.value is not None)
-        noisy = dict.fromkeys(share.of for share in shares if share.noisy)
-        reasons = dict.fromkeys(share.reason for share in shares if share.reason is not None and not share.noisy)
+        doubtful = dict.fromkeys(f"{share.of} {bound(share)}" for share in shares if share.doubtful is not None)
+        reasons = dict.fromkeys(share.reason for share in shares if share.reason is not None and share.shown is None)
         if not bounds and name == "peak" and not everything:
             continue
         if bounds:
             console.print(Text(f"{name}, {meaning}: {'; '.join(bounds)}", style="dim"))
-        if noisy:
-            console.print(Text(f"{name} {UNKNOWN}: noisy reference ({', '.join(noisy)})", style="dim"))
+        if doubtful:
+            console.print(Text(f"{name}, noisy (shares ≈ are doubtful): {'; '.join(doubtful)}", style="dim"))
         for reason in reasons:
-            console.print(Text(f"{name} {UNKNOWN}: {reason}", style="dim"))
+            console.print(Text(f"% of {name} unknown: {reason}", style="dim"))
 
 
 def _processes(run: Run) -> str:

@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 SHOWN_IN_TERMINAL = 60
 """Maximum number of points on the terminal."""
+COMPARED = "compared:"
+"""Heading of the result that a speed is the ratio of, if it is not the shown result."""
+NOTE = (
+    "Speeds are ratios of the results. Where other load makes samples slower, as on CPUs, they are ratios of the "
+    "fastest samples instead, which are listed as “compared”."
+)
 
 
 def _find(joined: Joined) -> SamePoints | None:
@@ -32,9 +38,17 @@ def _find(joined: Joined) -> SamePoints | None:
 
 def _content(found: SamePoints, joined: Joined) -> Mapping[str, Any]:
     from accelbench.compare.evidence import ASSUMED_SPREAD
+    from accelbench.report.bars_plot import bars_plot
 
-    most = max([1.0, *(mean.value for mean in found.means)])
-    return {"quality": quality, "spread": f"{100 * ASSUMED_SPREAD:g} %", "digits": digits, "most": most}
+    return {
+        "drawing": bars_plot(found.shown, "side-by-side") if found.shown else "",
+        "quality": quality,
+        "spread": f"{100 * ASSUMED_SPREAD:g} %",
+        "digits": digits,
+        "most": max([1.0, *(mean.value for mean in found.means)]),
+        "COMPARED": COMPARED,
+        "NOTE": NOTE,
+    }
 
 
 def quality(row: Row) -> str:
@@ -67,6 +81,8 @@ def _table(found: SamePoints) -> Table:
                 name.append(f"\n    {note}", style="dim")
             reading, ratio = entry.row.reading, entry.ratio
             metric = _over(reading.quantity, reading.interval)
+            if entry.compared:
+                metric.append(f"\n{COMPARED} {entry.compared}", style="dim")
             speed = _over(ratio.value, ratio.interval) if ratio else Text("1")
             table.add_row(name, metric, Text(share(entry.row.of_ceiling)), speed)
         table.add_section()
@@ -88,6 +104,8 @@ def _over(value: str, interval: str) -> Text:
 
 def _notes(found: SamePoints) -> Iterator[str]:
     """Yield notes on points that are not in the table."""
+    if any(entry.compared for point in found.shown for entry in point.entries):
+        yield NOTE
     if not found.shown:
         yield "No point was measured in more than one of these runs."
     more = found.more + max(0, len(found.shown) - SHOWN_IN_TERMINAL)

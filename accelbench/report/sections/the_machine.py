@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from accelbench.environment.differences import rank_differences
@@ -11,8 +11,10 @@ from accelbench.environment.fields import LabelledValue, facts, in_words, short_
 from accelbench.execution.store import RunInfo
 from accelbench.output.format import counted
 from accelbench.profiling.machine.cpu_probe import format_slower_cpus
+from accelbench.profiling.machine.environment.files import format_cpu_list
 from accelbench.profiling.machine.limiting_settings import USERS, limiting_settings
-from accelbench.profiling.records.environment import Environment, System
+from accelbench.profiling.machine.vendor_peaks import core_flops_per_cycle
+from accelbench.profiling.records.environment import Cache, Cpu, Environment, System
 from accelbench.profiling.text import format_bytes
 from accelbench.report.section import InPage, Section
 
@@ -75,19 +77,38 @@ def _cpu(environment: Environment, value_of: FieldFormatter) -> Iterable[Labelle
     topology = ", ".join(filter(None, [sockets, cores, f"{cpu.logical} logical CPUs"]))
     yield LabelledValue("topology", topology, environment.unknown.get("cpu.cores"))
     yield LabelledValue("usable by this run", f"{cpu.usable} logical CPUs")
-    caches = [
-        f"L{cache.level}{'' if cache.kind == 'Unified' else ' ' + cache.kind.lower()} {format_bytes(cache.size_bytes)}"
-        + (f" shared by {cache.shared_by}" if cache.shared_by > 1 else "")
-        for cache in cpu.caches
-    ]
-    yield LabelledValue("caches", ", ".join(caches) or None, environment.unknown.get("cpu.caches"))
+    if cpu.kinds:
+        yield from _kinds_of_cores(cpu)
+    else:
+        yield LabelledValue("caches", _caches(cpu.caches), environment.unknown.get("cpu.caches"))
     yield value_of("instruction sets", "cpu.isa")
     yield value_of("stated clock", "cpu.frequency_mhz")
     yield value_of("frequency governor", "cpu.governor")
     if cpu.bandwidths:
-        yield LabelledValue("CPUs by a short probe", format_slower_cpus(cpu.bandwidths) or "equal within 5 %")
+        slower = format_slower_cpus(cpu.bandwidths, cpu.kinds)
+        yield LabelledValue("CPUs by a short probe", slower or "equal within 5 %")
     yield value_of("memory nodes (NUMA)", "cpu.numa_nodes")
     yield value_of("hypervisor", "cpu.hypervisor", "none detected")
+
+
+def _kinds_of_cores(cpu: Cpu) -> Iterable[LabelledValue]:
+    """Yield the facts of each kind of core, the fastest first, and the kind on which points of one core run."""
+    for number, kind in enumerate(cpu.kinds):
+        per_cycle = [f"{count} FLOP per cycle in {dtype}" for dtype, count in core_flops_per_cycle(cpu, kind).items()]
+        clock = [] if kind.frequency_mhz is None else [in_words("frequency_mhz", kind.frequency_mhz)]
+        cores = counted(len(kind.cpus) if kind.cores is None else kind.cores, "core")
+        found = [cores, f"CPUs {format_cpu_list(kind.cpus)}", *clock, _caches(kind.caches), *per_cycle]
+        yield LabelledValue(f"kind {number + 1}: {kind.name}", ", ".join(filter(None, found)))
+    yield LabelledValue("one core", cpu.one_core_kind)
+
+
+def _caches(caches: Sequence[Cache]) -> str | None:
+    found = [
+        f"L{cache.level}{'' if cache.kind == 'Unified' else ' ' + cache.kind.lower()} {format_bytes(cache.size_bytes)}"
+        + (f" shared by {cache.shared_by}" if cache.shared_by > 1 else "")
+        for cache in caches
+    ]
+    return ", ".join(found) or None
 
 
 def _memory(environment: Environment, value_of: FieldFormatter) -> Iterable[LabelledValue]:

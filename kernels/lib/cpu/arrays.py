@@ -11,12 +11,15 @@ from numba import prange
 from accelbench.kernels.lib.cpu.caches import last_level_bytes
 from accelbench.kernels.lib.cpu.huge_pages import HUGE_PAGE, huge_empty
 from accelbench.kernels.lib.cpu.threads import compiled, parallel, thread_count
+from accelbench.profiling.machine.free_memory import SHARE, available_bytes, sharing_processes
 
 SMALLEST = 64 << 20
 """Minimum bytes of an array, if the caches are small."""
-UNLISTED = 256 << 20
-"""Bytes of the last-level caches that are assumed if the kernel lists none, as in the guests of some clouds: a fourth
-of an array that no cache of today's CPUs holds."""
+UNLISTED = (1 << 30, 512 << 20, 256 << 20)
+"""Bytes of an array if the kernel lists no last-level cache, as in the guests of some clouds: no cache of today's CPUs
+holds the largest, and a small guest, which uses the smaller ones, has a small part of them."""
+ARRAYS = 4
+"""Number of arrays of this size for which the available memory has to suffice."""
 ALIGNMENT = 4096
 CHUNK = 64
 """Divisor of every thread's part in elements: whole cache lines, and four vectors of either type."""
@@ -41,10 +44,20 @@ def touch(array: Any, value: Any, threads: int) -> None:
 
 
 def elements_per_array(itemsize: int, threads: int) -> int:
-    """Return a length of at least four times the last-level caches (STREAM's rules), in whole CHUNKs per thread."""
-    step = threads * CHUNK
-    wanted = max(4 * (last_level_bytes() or UNLISTED), SMALLEST) // itemsize
+    """Return a length of at least four times the last-level caches (STREAM's rules), in whole CHUNKs per thread.
+
+    Processes that run together share the caches, and each has its part of this length.
+    """
+    step, caches = threads * CHUNK, last_level_bytes()
+    needed = _without_caches() if caches is None else 4 * caches
+    wanted = max(needed // sharing_processes(), SMALLEST) // itemsize
     return -(-wanted // step) * step
+
+
+def _without_caches() -> int:
+    """Return the largest size of `UNLISTED` for which the memory suffices, or the smallest one."""
+    available = SHARE * available_bytes()
+    return next((size for size in UNLISTED if ARRAYS * size <= available), UNLISTED[-1])
 
 
 def aligned_empty(count: int, dtype: Any) -> Any:

@@ -17,7 +17,7 @@ from accelbench.kernels.lib.cpu.threads import compiled, parallel, take_next, th
 from accelbench.kernels.treesearch.bits import count_bits
 from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from accelbench.kernels.treesearch.nqueens.prefixes import enumerate_prefixes
-from accelbench.profiling.benchmark import Task
+from accelbench.profiling.benchmark import Output, Task
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
 
@@ -108,13 +108,17 @@ def prepare(point: Point) -> Task:
         else:
             search_on_all(*state, stacks, counter, nodes, solutions)
 
-    def verify() -> Verification:
+    def poison() -> None:
         nodes.fill(-1)
         solutions.fill(-1)
+
+    def verify() -> Verification:
+        poison()
         run()
         return verify_search(prefixes, nodes, solutions, point.rng())
 
     def metrics(seconds: float) -> dict[str, Metric]:
         return search_metrics(prefixes, nodes, solutions, seconds, threads)
 
-    return Task(run=run, verify=verify, work=work_below(prefixes), metrics=metrics)
+    output = Output(read=lambda: (nodes, solutions), poison=poison)
+    return Task(run=run, verify=verify, work=work_below(prefixes), metrics=metrics, output=output)

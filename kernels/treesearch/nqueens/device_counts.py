@@ -11,7 +11,7 @@ from accelbench.kernels.lib.gpu.numba_cuda import cuda
 from accelbench.kernels.treesearch.nqueens.borders import Tasks
 from accelbench.kernels.treesearch.nqueens.counts import search_metrics, verify_search, work_below
 from accelbench.kernels.treesearch.nqueens.prefixes import Prefixes
-from accelbench.profiling.benchmark import Task
+from accelbench.profiling.benchmark import Output, Task
 from accelbench.profiling.machine.nvidia.cuda import synchronize
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric, Verification
@@ -55,4 +55,5 @@ def gpu_task(
         shares = bound(int(nodes.sum(dtype=np.uint64)), seconds) if bound else {}
         return search_metrics(counts.cut, nodes, solutions, seconds) | shares
 
-    return Task(run=run, verify=verify, work=work_below(counts.cut), metrics=metrics)
+    output = Output(read=counts.on_host, poison=counts.poison)
+    return Task(run=run, verify=verify, work=work_below(counts.cut), metrics=metrics, output=output)

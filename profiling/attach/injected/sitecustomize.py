@@ -3,18 +3,48 @@
 import os
 import sys
 
-FOLDER, PATH = "ACCELBENCH_ATTACH", "ACCELBENCH_ATTACH_PYTHONPATH"
-"""Environment variables: the folder of the observation's files, and the script's own `PYTHONPATH`, if it has one."""
+FOLDER, PATH, RANKS = "ACCELBENCH_ATTACH", "ACCELBENCH_ATTACH_PYTHONPATH", "ACCELBENCH_ATTACH_RANKS"
+"""Environment variables: the folder of the observation's files, the script's own `PYTHONPATH`, if it has one, and the
+names of variables that may contain the rank, if a launcher starts ranks."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+def observed_folder() -> str | None:
+    """Return the folder of the observation after restoring the script's environment; None without an observation.
+
+    Under a launcher, each rank has a folder of its own. The launcher itself and its helpers are not observed; they pass
+    the environment on to the ranks.
+    """
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != HERE]
+    names = os.environ.get(RANKS)
+    if names is None:
+        return restore_environment()
+    rank = next((os.environ[name] for name in names.split(",") if os.environ.get(name, "").isdecimal()), None)
+    if rank is None:
+        return None
+    del os.environ[RANKS]
+    folder = restore_environment()
+    return folder and folder_of_rank(folder, rank)
+
+
+def folder_of_rank(folder: str, rank: str) -> str | None:
+    """Create the folder of a rank; return None for a rank on another host, or one that was started again."""
+    own = os.path.join(folder, f"{rank}-{folder.rpartition('-')[2]}")
+    try:
+        os.mkdir(own, 0o700)
+        for name in ("commands", "events"):
+            os.close(os.open(os.path.join(own, name), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600))
+    except OSError:
+        return None
+    return own
+
+
 def restore_environment() -> str | None:
-    """Restore the environment variables and search path of the script, and return the folder of the observation."""
+    """Restore the environment variables of the script, and return the folder of the observation."""
     folder, path = os.environ.pop(FOLDER, None), os.environ.pop(PATH, None)
     os.environ.pop("PYTHONPATH", None)
     if path is not None:
         os.environ["PYTHONPATH"] = path
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != HERE]
     return folder
 
 
@@ -51,7 +81,7 @@ def load_observation(folder: str) -> None:
 
 
 _THIS = sys.modules[__name__]
-_folder = restore_environment()
+_folder = observed_folder()
 if _folder is not None:
     try:
         load_observation(_folder)

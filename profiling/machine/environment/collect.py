@@ -6,7 +6,9 @@ from pathlib import Path
 
 from accelbench.profiling import PROJECT
 from accelbench.profiling.machine.environment.cpu import collect_cpu
+from accelbench.profiling.machine.environment.cpuinfo import read_cpuinfo
 from accelbench.profiling.machine.environment.gpu import collect_visible_gpus
+from accelbench.profiling.machine.environment.hypervisor import has_guest_flag
 from accelbench.profiling.machine.environment.limits import collect_limits
 from accelbench.profiling.machine.environment.memory import collect_memory
 from accelbench.profiling.machine.environment.software import collect_software
@@ -19,7 +21,8 @@ WHY_UNKNOWN = {
     "cpu.sockets": "the kernel exposes no CPU topology",
     "cpu.cores": "the kernel exposes no CPU topology",
     "cpu.affinity": "this operating system has no CPU affinity",
-    "cpu.caches": "the kernel lists no caches (as in some virtual machines); arrays of memory benchmarks are 1 GiB",
+    "cpu.caches": "the kernel lists no caches (as in some guests); arrays of memory benchmarks are up to 1 GiB",
+    "cpu.hypervisor": "no CPU flag shows a guest on this architecture, and the firmware names no hypervisor",
     "cpu.governor": "the kernel exposes no frequency governor (as in most virtual machines)",
     "cpu.frequency_mhz": "the kernel exposes no clock frequency",
     "cpu.numa_nodes": "the kernel exposes no NUMA nodes",
@@ -47,12 +50,14 @@ def collect(root: Path = Path("/")) -> Environment:
         cuda=cuda,
         software=collect_software(),
     )
-    return environment.model_copy(update={"unknown": _reasons(environment) | unknown})
+    return environment.model_copy(update={"unknown": _reasons(environment, root) | unknown})
 
 
-def _reasons(environment: Environment) -> dict[str, str]:
+def _reasons(environment: Environment, root: Path) -> dict[str, str]:
     reasons = {}
     for fact, reason in WHY_UNKNOWN.items():
+        if fact == "cpu.hypervisor" and has_guest_flag(read_cpuinfo(root)):
+            continue
         part, field = fact.split(".")
         group = getattr(environment, part)
         if group is not None and getattr(group, field) in (None, []):

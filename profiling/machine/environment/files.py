@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+CPUS = "sys/devices/system/cpu"
+"""Folder of the logical CPUs, below the root."""
+
 
 def read_text(path: Path) -> str | None:
     """Return the stripped text of a file; None if it cannot be read."""

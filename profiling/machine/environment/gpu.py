@@ -10,9 +10,11 @@ import pynvml
 from accelbench.profiling.machine.environment import COLLECTORS, GpuFacts
 from accelbench.profiling.machine.environment.software import installed_version
 from accelbench.profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
-from accelbench.profiling.machine.nvidia.nvml import open_card, read
+from accelbench.profiling.machine.nvidia.nvml import POSSIBLE, open_card, read
 from accelbench.profiling.records.environment import Cuda, Gpu
 
+LINKS = {"pcie_generation": (1, 10), "pcie_width": (1, 64)}
+"""Smallest and largest possible values of a PCI Express link; integrated GPUs have none."""
 RUNTIMES = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime")
 
 
@@ -58,19 +60,32 @@ def _describe(index: int, device: CudaDevice, card: Any | None) -> Gpu:
 
 
 def _settings(card: Any) -> dict[str, Any]:
-    milliwatts = read(pynvml.nvmlDeviceGetEnforcedPowerLimit, card)
+    watts = _possible(read(pynvml.nvmlDeviceGetEnforcedPowerLimit, card), "gpu.power", 1000)
     ecc, mig = read(pynvml.nvmlDeviceGetEccMode, card), read(pynvml.nvmlDeviceGetMigMode, card)
     persistence = read(pynvml.nvmlDeviceGetPersistenceMode, card)
     return {
-        "sm_clock_max_mhz": read(pynvml.nvmlDeviceGetMaxClockInfo, card, pynvml.NVML_CLOCK_SM),
-        "memory_clock_max_mhz": read(pynvml.nvmlDeviceGetMaxClockInfo, card, pynvml.NVML_CLOCK_MEM),
-        "power_limit_w": None if milliwatts is None else milliwatts / 1000,
+        "sm_clock_max_mhz": _possible(_highest(card, pynvml.NVML_CLOCK_SM), "gpu.sm_clock") or None,
+        "memory_clock_max_mhz": _possible(_highest(card, pynvml.NVML_CLOCK_MEM), "gpu.memory_clock") or None,
+        "power_limit_w": watts,
         "ecc": None if ecc is None else bool(ecc[0]),  # [current, pending until the next reset]
         "mig": None if mig is None else bool(mig[0]),
         "persistence": None if persistence is None else bool(persistence),
-        "pcie_generation": read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, card),
-        "pcie_width": read(pynvml.nvmlDeviceGetMaxPcieLinkWidth, card),
+        "pcie_generation": _possible(read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, card), "pcie_generation"),
+        "pcie_width": _possible(read(pynvml.nvmlDeviceGetMaxPcieLinkWidth, card), "pcie_width"),
     }
+
+
+def _highest(card: Any, clock: int) -> int | None:
+    found: int | None = read(pynvml.nvmlDeviceGetMaxClockInfo, card, clock)
+    return found
+
+
+def _possible(value: int | None, name: str, divisor: int = 1) -> Any:
+    """Return a value divided by the divisor if it is one; None for a value that no card has."""
+    low, high = (POSSIBLE | LINKS)[name]
+    if value is None or not low <= value / divisor <= high:
+        return None
+    return value if divisor == 1 else value / divisor
 
 
 def hash_uuid(uuid: str) -> str:

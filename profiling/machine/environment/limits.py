@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from operator import attrgetter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from accelbench.profiling.machine.environment.files import read_int, read_pairs, read_text
@@ -54,6 +54,8 @@ def collect_memory_limit(root: Path = Path("/")) -> int | None:
 def memory_limit_of(group: Path) -> int | None:
     """Return the memory limit of a control group in bytes; None without a limit."""
     limits = [read_int(group / name) for name in MEMORY_LIMIT_FILES]
+    outer = read_pairs(group / "memory.stat").get(OUTER_LIMIT, "")
+    limits += [int(outer)] if outer.isdigit() else []
     return min((limit for limit in limits if limit is not None and limit < UNLIMITED_BYTES), default=None)
 
 
@@ -61,6 +63,8 @@ MEMORY_LIMIT_FILES = ("memory.max", "memory.high", "memory.limit_in_bytes")
 """Files of version 2 (`max`, no number, for none) and of version 1.
 
 Beyond `memory.high` the kernel slows a group down and reclaims its memory."""
+OUTER_LIMIT = "hierarchical_memory_limit"
+"""Entry of version 1's `memory.stat`: the lowest limit of the group and the groups above, visible or not."""
 
 
 def collect_throttling(root: Path = Path("/")) -> dict[Path, Throttling]:
@@ -70,7 +74,7 @@ def collect_throttling(root: Path = Path("/")) -> dict[Path, Throttling]:
         pairs = read_pairs(group / "cpu.stat")
         if "nr_throttled" in pairs:
             in_v2 = "throttled_usec" in pairs
-            seconds = int(pairs["throttled_usec"]) / 1e6 if in_v2 else int(pairs["throttled_time"]) / 1e9
+            seconds = int(pairs["throttled_usec"]) / 1e6 if in_v2 else int(pairs.get("throttled_time", 0)) / 1e9
             found[group] = Throttling(int(pairs["nr_throttled"]), seconds)
     return found
 
@@ -106,24 +110,26 @@ def parse_cpu_max(text: str) -> float | None:
 
 def groups(controller: str, root: Path = Path("/")) -> list[Path]:
     """Return the folders of this process's groups for a controller, its own first, up to the visible top."""
-    mount = _mount_of(controller, root)
-    if mount is None:
+    mounts, membership = _mounts_of(controller, root), _membership(root)
+    if not mounts:
         return []
-    path = _membership(root).get(controller if mount.version == 1 else "", "/")
+    path = PurePosixPath(membership.get(controller if mounts[0].version == 1 else "", "/"))
     # Without a cgroup namespace, a container's mount starts at its own group, but the path starts at the host's root.
-    below = path.removeprefix(mount.root) if mount.root != "/" else path
-    own = mount.path / below.strip("/")
+    # Other groups may be mounted, too: the mount that shows most of the groups above counts.
+    showing = [mount for mount in mounts if path.is_relative_to(mount.root)]
+    mount = min(showing, key=lambda mount: len(mount.root), default=mounts[0])
+    own = mount.path / (path.relative_to(mount.root) if showing else "")
     if ".." in own.parts or not own.is_dir():
         own = mount.path
     levels = len(own.relative_to(mount.path).parts)
     return [own, *own.parents[:levels]] if levels else [own]
 
 
-def _mount_of(controller: str, root: Path) -> Mount | None:
-    """Return version 1's mount of the controller if there is one (hybrid machines have both), else version 2's."""
+def _mounts_of(controller: str, root: Path) -> list[Mount]:
+    """Return version 1's mounts of the controller if there are any (hybrid machines have both), else version 2's."""
     mounts = _mounts(root)
-    first = next((mount for mount in mounts if controller in mount.controllers), None)
-    return first or next((mount for mount in mounts if mount.version == 2), None)
+    first = [mount for mount in mounts if controller in mount.controllers]
+    return first or [mount for mount in mounts if mount.version == 2]
 
 
 def _mounts(root: Path) -> list[Mount]:

@@ -5,6 +5,7 @@ Source: CUDA Driver API reference (cuInit, cuDeviceGet…, CUresult, CUdevice_at
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import uuid
 from dataclasses import dataclass
@@ -99,5 +100,6 @@ class Driver:
 
     def _error_name(self, code: int) -> str:
         text = ctypes.c_char_p()
-        self._library.cuGetErrorName(code, ctypes.byref(text))
+        with contextlib.suppress(AttributeError):  # a driver before CUDA 6
+            self._library.cuGetErrorName(code, ctypes.byref(text))
         return text.value.decode() if text.value else f"CUDA error {code}"

@@ -26,7 +26,8 @@ class ScriptStep:
     examples: int
     starts_epoch: bool
     kind: str
-    """`plain`, `drained` (it includes the wait for the device), `traced`, `after trace`, `probed` or `prefetched`."""
+    """`plain`, `drained` (it includes the wait for the device), `counted` (under the counter of FLOPs), `traced`,
+    `parts` (its parts are timed), `after trace`, `probed` or `prefetched`."""
 
 
 @dataclass
@@ -53,6 +54,18 @@ class ScriptEvents:
     """Kind of the traced device, and the reason for a missing trace."""
     experiment: tuple[int, bool, str | None] | None = None
     """Number of prefetched batches, whether the random numbers were the same, and the reason for a refusal."""
+    flops: tuple[dict[str, float], str | None] | None = None
+    """FLOPs of the counted step by dtype, and the reason for a missing count."""
+    memory: dict[str, int] | None = None
+    """Peak, peak reservation and limit of the device's memory in bytes, as far as they are known."""
+    out_of_memory: tuple[str, list[tuple[str, int, int]]] | None = None
+    """Exception by which the script ended, and its largest variables: name, bytes and number of arrays."""
+    world: int = 1
+    """Number of ranks that the launcher has started, on all hosts."""
+    parts: dict[int, tuple[float | None, ...]] = field(default_factory=dict)
+    """Seconds of input, forward, backward and optimizer by the number of the step; None for a part without hooks."""
+    parted: bool = False
+    """Whether all requested steps have their parts."""
     error: str | None = None
     _offset: int = 0
     _end: float | None = None
@@ -68,7 +81,7 @@ class ScriptEvents:
         for line in data.decode("ascii", errors="replace").splitlines():
             try:
                 self._add(*map(ast.literal_eval, line.split("\t")))
-            except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            except (ValueError, SyntaxError, TypeError, AttributeError, RecursionError, MemoryError):
                 self.error = self.error or f"the script wrote an invalid event: {line[:80]!r}"
 
     def send(self, *words: str) -> None:
@@ -110,6 +123,19 @@ class ScriptEvents:
             self.traced = words[0], words[1]
         elif kind == "experiment":
             self.experiment = words[0], words[1], words[2]
+        elif kind == "flops":
+            self.flops = {str(dtype): float(flops) for dtype, flops in words[0].items()}, words[1]
+        elif kind == "part":
+            self.parts[int(words[0])] = tuple(None if seconds is None else float(seconds) for seconds in words[1:])
+        elif kind == "parted":
+            self.parted = True
+        elif kind == "world":
+            self.world = int(words[0])
+        elif kind == "memory":
+            self.memory = {str(name): int(size) for name, size in words[0].items()}
+        elif kind == "out of memory":
+            self.out_of_memory = str(words[0]), [(str(name), int(size), int(count)) for name, size, count in words[1]]
+            self.memory = {str(name): int(size) for name, size in words[2].items()} or self.memory
         elif kind == "error":
             self.error = str(words[0])
 

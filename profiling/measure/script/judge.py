@@ -10,10 +10,20 @@ import numpy as np
 from accelbench.profiling.analysis.bottleneck import bottleneck
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObserver
+from accelbench.profiling.measure.script.slow_rank import FEWEST_STEPS as FEWEST_COMPARED
+from accelbench.profiling.measure.script.slow_rank import PARTS, slow_rank
 from accelbench.profiling.records.bottleneck import Bottleneck, Bound
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Profile
-from accelbench.profiling.records.script import PrefetchedSteps, ScriptProfile
+from accelbench.profiling.records.script import (
+    LargeVariable,
+    PrefetchedSteps,
+    ScriptMemory,
+    ScriptProfile,
+    ScriptRank,
+    SlowRank,
+)
+from accelbench.profiling.records.stored import readable
 from accelbench.profiling.records.timing import SteadySteps, Timing
 from accelbench.profiling.timing.statistics import ratio_interval, summarize
 from accelbench.profiling.timing.steady import steady_steps
@@ -55,6 +65,17 @@ def mean_examples(steps: Sequence[ScriptStep]) -> float | None:
     return float(np.mean(examples)) if any(examples) else None
 
 
+def flops_of(found: ScriptObserver) -> tuple[float, str] | None:
+    """Return the FLOPs of a step with the mean number of examples, and the dtype of most of them; None if unknown."""
+    by_dtype, reason = found.events.flops or ({}, None)
+    flops = sum(by_dtype.values())
+    if reason or not flops > 0:
+        return None
+    counted = next((step.examples for step in found.events.steps if step.kind == "counted"), 0)
+    mean = mean_examples(found.untouched)
+    return flops * (mean / counted if mean and counted else 1.0), max(sorted(by_dtype), key=by_dtype.__getitem__)
+
+
 def profile_of(found: ScriptObserver, point: Point) -> Profile:
     """Return the profile of an observed script."""
     steps = samples_of(found.untouched)
@@ -88,9 +109,76 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
                 "host_lines": found.host_lines,
                 "prefetched": prefetched,
                 "confirmed": confirmed,
+                "memory": memory_of(found),
+                "world": max(1, found.events.world) if found.ranked else 1,
+                "ranks": ranks_of(found),
+                "slow_rank": slow_rank_of(found, step_s),
                 "missing": found.missing,
             }
         ),
+    )
+
+
+def part_times(found: ScriptObserver) -> dict[int, dict[str, list[float]]]:
+    """Return the seconds of each known part by rank, in the steps that were timed in all ranks of this host."""
+    events = {found.rank: found.events, **found.others}
+    steps = sorted(set.intersection(*(set(each.parts) for each in events.values())))
+    times = {
+        rank: {part: [each.parts[step][index] for step in steps] for index, part in enumerate(PARTS)}
+        for rank, each in sorted(events.items())
+    }
+    return {
+        rank: {part: [seconds for seconds in found if seconds is not None] for part, found in parts.items()}
+        for rank, parts in times.items()
+        if steps
+    }
+
+
+def ranks_of(found: ScriptObserver) -> list[ScriptRank]:
+    """Return the ranks of this host, if there are several."""
+    if not found.others:
+        return []
+    times = part_times(found)
+    levels = {
+        rank: {part: float(np.median(seconds)) for part, seconds in parts.items() if len(seconds) >= FEWEST_COMPARED}
+        for rank, parts in times.items()
+    }
+    return [
+        ScriptRank.model_validate({"rank": rank, "steps": max(map(len, times[rank].values())), "parts": levels[rank]})
+        for rank in times
+    ]
+
+
+def slow_rank_of(found: ScriptObserver, step_s: float | None) -> SlowRank | None:
+    """Return the slowest rank; None if none is significantly slower than the others, or if they were not compared."""
+    delay = slow_rank(part_times(found), step_s) if found.others and step_s else None
+    if delay is None:
+        return None
+    return SlowRank.model_validate(
+        {
+            "rank": delay.rank,
+            "part": delay.part,
+            "delay_s": delay.seconds,
+            "delay_low": delay.low,
+            "delay_high": delay.high,
+            "relative": delay.relative,
+        }
+    )
+
+
+def memory_of(found: ScriptObserver) -> ScriptMemory:
+    """Return the memory of an observed script."""
+    device = found.events.memory or {}
+    peak, reserved = device.get("peak"), device.get("reserved")
+    error, largest = found.events.out_of_memory or (None, [])
+    return ScriptMemory(
+        host_peak=found.host_peak,
+        device_peak=peak,
+        device_reserved=reserved,
+        device_limit=device.get("limit"),
+        fragmentation=max(0.0, 1 - peak / reserved) if peak is not None and reserved else None,
+        exhausted=readable(error) if error else None,
+        largest=[LargeVariable(name=readable(name), bytes=size, arrays=count) for name, size, count in largest],
     )
 
 

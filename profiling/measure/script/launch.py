@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -15,6 +16,19 @@ from accelbench.profiling.attach import injected
 from accelbench.profiling.child import child_environment
 from accelbench.profiling.files import open_for_appending
 
+TORCH_LAUNCHERS = (
+    "torchrun",
+    "accelerate",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate.commands.launch",
+)
+"""Programs, and modules after `python -m`, that start the ranks of a script with the environment variable RANK."""
+RANK_VARIABLES = {
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun"), "OMPI_COMM_WORLD_RANK,PMI_RANK"),
+    "srun": "SLURM_PROCID",
+}
+"""Environment variables in which other launchers state the rank."""
 FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
 """Signals that are passed on to the script; Ctrl-C reaches it from the terminal."""
 
@@ -28,6 +42,22 @@ def exchange_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+def rank_variables(command: Sequence[str]) -> str | None:
+    """Return the environment variables that contain the rank if the command starts a launcher, else None."""
+    program, *words = map(os.path.basename, command)
+    module = next((word for option, word in itertools.pairwise(words) if option == "-m"), None)
+    if program in RANK_VARIABLES:  # which may start another launcher on each node
+        return "RANK" if any(word in TORCH_LAUNCHERS for word in words) else RANK_VARIABLES[program]
+    return "RANK" if program in TORCH_LAUNCHERS or module in TORCH_LAUNCHERS else None
+
+
+def rank_folders(folder: Path) -> dict[int, Path]:
+    """Return the folders of the ranks that have started so far on this host."""
+    # The file of events is the last one that a rank creates.
+    found = (path for path in folder.iterdir() if not path.is_symlink() and (path / "events").exists())
+    return {int(rank): path for path in found if (rank := path.name.partition("-")[0]).isdecimal()}
+
+
 def start(command: Sequence[str], folder: Path, stdin: int | None = None) -> subprocess.Popen[bytes]:
     """Start the command with this process's streams, or another input; raise OSError if it cannot be started."""
     path = os.environ.get("PYTHONPATH")
@@ -37,6 +67,8 @@ def start(command: Sequence[str], folder: Path, stdin: int | None = None) -> sub
     }
     if path is not None:
         settings["ACCELBENCH_ATTACH_PYTHONPATH"] = path
+    if variables := rank_variables(command):
+        settings["ACCELBENCH_ATTACH_RANKS"] = variables
     return subprocess.Popen(command, stdin=stdin, env=child_environment(**settings))
 
 

@@ -13,9 +13,10 @@ from time import perf_counter, sleep
 
 import psutil
 
-from accelbench.profiling.host.counters import HostCounterSampler
+from accelbench.profiling.host.counters import HostCounterSampler, read_process
 from accelbench.profiling.host.profiler import HostProfiler
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
+from accelbench.profiling.measure.script.launch import rank_folders
 from accelbench.profiling.measure.script.lines import code_lines
 from accelbench.profiling.records.bottleneck import CpuTime
 from accelbench.profiling.records.host import HostProfile
@@ -42,6 +43,14 @@ PAUSE_S = 5.0
 """Approximate maximum of the pause in which batches are fetched, in seconds."""
 MEMORY_SHARE = 0.1
 """Share of the free memory that prefetched batches may occupy."""
+RANKS_S = 20.0
+"""Seconds to wait for further ranks after the first one has started; ranks on other hosts do not appear."""
+PARTS_S, FEWEST_PARTED, MOST_PARTED = 5.0, 60, 400
+"""Shortest duration of the steps with timed parts in seconds, and their smallest and largest number."""
+MEMORY_EVERY_S = 1.0
+"""Seconds between two readings of the script's memory."""
+MEMORY_S = 2.0
+"""Seconds to wait for the statistics of the device's memory, besides two steps."""
 REPLY_S = 60.0
 """Seconds to wait for the end of the trace or the experiment, besides the steps themselves."""
 NO_STEP_S, LATE_STEP_S = 60.0, 1800.0
@@ -54,10 +63,23 @@ class ScriptObserver:
     """Observation of a script while `running()`; the attributes then hold the results, and `missing` the reasons."""
 
     def __init__(
-        self, running: Callable[[], bool], exchange: Path, run: Path, seconds: float, experiments: bool
+        self,
+        running: Callable[[], bool],
+        exchange: Path,
+        run: Path,
+        seconds: float,
+        experiments: bool,
+        ranked: bool = False,
     ) -> None:
+        """Observe by the folder `exchange`; if `ranked`, a launcher starts the ranks, each with a folder in it."""
         self.running, self._run, self._seconds, self._experiments = running, run, seconds, experiments
         self.events = ScriptEvents(exchange)
+        """Events of the script; of several ranks, those of the first one on this host."""
+        self.ranked = ranked
+        self.others: dict[int, ScriptEvents] = {}
+        """Events of the other ranks on this host."""
+        self.rank = 0
+        self._exchange = exchange
         self.untouched: list[ScriptStep] = []
         self.prefetched: list[ScriptStep] = []
         self.same_random_numbers = True
@@ -68,8 +90,10 @@ class ScriptObserver:
         self.host: HostProfile | None = None
         self.waiting_lines: list[CodeLine] = []
         self.host_lines: list[CodeLine] = []
+        self.host_peak: int | None = None
+        """Largest resident memory of the script's process so far, in bytes."""
         self.missing: list[str] = []
-        self.elapsed_s = self._begin = 0.0
+        self.elapsed_s = self._begin = self._found = self._memory_due = 0.0
 
     def observe(self) -> None:
         """Observe the script until all parts are finished, or the script ends."""
@@ -91,23 +115,30 @@ class ScriptObserver:
             self._wait(lambda: bool(self.events.steps), LATE_STEP_S if self.events.framework else 0.0)
         if self.events.steps:
             self._time_steps()
+            self._time_parts()
+            self._count_flops()
             self._trace_steps()
             self._sample_host()
         if self.untouched:
             self._take_input_away()
+        if self.events.steps and self.running() and not self.events.error:
+            self.events.send("memory")
+            self._wait(lambda: self.events.memory is not None, MEMORY_S + 2 * self._step_s() if self.untouched else 0.0)
 
     def _until_detached(self, observe: Callable[[], None]) -> None:
         self._begin = perf_counter()
         try:
             observe()
         finally:
+            self._memory_due = 0.0
             self._read()
-            self.events.send("detach")
+            for events in self._all_events():
+                events.send("detach")
             self.elapsed_s = perf_counter() - self._begin
 
     def _steps_or_none(self) -> bool:
         """Return whether steps have begun, or are unlikely because the script has imported no framework so far."""
-        waited = perf_counter() - self._begin > NO_FRAMEWORK_S
+        waited = perf_counter() - self._begin > NO_FRAMEWORK_S and not self._awaits_ranks()
         return bool(self.events.steps) or (waited and not self.events.framework)
 
     def _wait(self, condition: Callable[[], bool], limit_s: float) -> bool:
@@ -122,8 +153,37 @@ class ScriptObserver:
                 return False
             sleep(POLL_S)
 
+    def _awaits_ranks(self) -> bool:
+        return self.ranked and self.events.pid is None
+
+    def _all_events(self) -> list[ScriptEvents]:
+        return [self.events, *self.others.values()]
+
+    def _find_ranks(self) -> None:
+        """Find the ranks on this host, once the first one has been running for some time."""
+        folders = rank_folders(self._exchange)
+        if not folders:
+            return
+        self._found = self._found or perf_counter()
+        self.rank = min(folders)
+        first = ScriptEvents(folders[self.rank])
+        first.read()
+        if first.pid is None or (len(folders) < first.world and perf_counter() - self._found < RANKS_S):
+            return
+        self.events = first
+        self.others = {rank: ScriptEvents(folder) for rank, folder in folders.items() if rank != self.rank}
+
     def _read(self) -> None:
-        self.events.read()
+        if self._awaits_ranks():
+            self._find_ranks()
+        for events in self._all_events():
+            events.read()
+        if self.events.pid is not None and perf_counter() >= self._memory_due:
+            self._memory_due = perf_counter() + MEMORY_EVERY_S
+            try:
+                self.host_peak = read_process(self.events.pid)["rss_peak_bytes"] or self.host_peak
+            except (OSError, KeyError, ValueError):
+                return  # the process has ended
 
     def _time_steps(self) -> None:
         """Time steps without any profiler, for the requested seconds and at least `FEWEST_STEPS` steps."""
@@ -168,6 +228,30 @@ class ScriptObserver:
 
     def _step_s(self) -> float:
         return sum(step.seconds for step in self.untouched) / len(self.untouched)
+
+    def _time_parts(self) -> None:
+        """Time the parts of the same steps in all ranks."""
+        if not self.others or not self.untouched or not self._observed("the comparison of the ranks"):
+            return
+        steps = max(FEWEST_PARTED, min(MOST_PARTED, ceil(max(PARTS_S, self._seconds) / self._step_s())))
+        for events in self._all_events():
+            events.send("parts", str(steps))
+        if not self._wait(
+            lambda: all(events.parted or events.error for events in self._all_events()),
+            REPLY_S + 5 * steps * self._step_s(),
+        ):
+            self.missing.append(f"the comparison of the ranks: {self._why_ended()}")
+
+    def _count_flops(self) -> None:
+        if not self.untouched or not self._observed("the FLOPs of a step"):
+            return
+        self.events.send("count")
+        if not self._wait(lambda: self.events.flops is not None, REPLY_S + 5 * self._step_s()):
+            self.missing.append(f"the FLOPs of a step: {self._why_ended()}")
+            return
+        assert self.events.flops is not None
+        if reason := self.events.flops[1]:
+            self.missing.append(f"the FLOPs of a step: {reason}")
 
     def _trace_steps(self) -> None:
         if not self.untouched or not self._observed("the trace"):
@@ -218,6 +302,9 @@ class ScriptObserver:
     def _take_input_away(self) -> None:
         if not self._experiments:
             self.missing.append("the experiment on the input: not requested (--no-experiments)")
+            return
+        if self.others:
+            self.missing.append("the experiment on the input: not with several ranks, which would wait for this one")
             return
         if self.events.loader is None:
             self.missing.append("the experiment on the input: no loader was observed in the script's Python code")

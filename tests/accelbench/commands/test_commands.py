@@ -54,7 +54,7 @@ def test_an_invalid_rule_is_one_line_before_any_run_is_opened(in_process: Run) -
 @pytest.mark.slow
 def test_latest_is_the_newest_run(accelbench: Run, tmp_path: Path) -> None:
     assert accelbench("run", "behave", "--no-ceilings", "--max-seconds", "0.5").returncode == 0
-    (run,) = (tmp_path / "runs").iterdir()
+    (run,) = (tmp_path / "runs").glob("*/")
     for name in ("latest", run.name, str(run)):
         process = accelbench("report", name)
         assert process.returncode == 0, process.stderr
@@ -91,6 +91,17 @@ def test_peaks_are_printed_with_their_source(in_process: Run) -> None:
     assert "board" in in_process("peaks", "K80").stdout
     unknown = in_process("peaks", "abacus")
     assert (unknown.returncode, unknown.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("width", [40, 100])
+def test_the_sources_of_peaks_are_wrapped_with_an_indentation(
+    in_process: Run, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = in_process("peaks", "A100 SXM 80 GB").stdout.splitlines()
+    assert max(map(len, lines)) <= width
+    assert [line for line in lines if line and not line.startswith("  ")] == ["A100 SXM 80 GB"]
+    assert "nvidia-a100-datasheet" in "".join(line.strip() for line in lines)
 
 
 def test_a_missing_folder_of_benchmarks_is_one_line(accelbench: Run) -> None:

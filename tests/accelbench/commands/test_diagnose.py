@@ -45,7 +45,7 @@ def written(folder: Path, text: str) -> str:
 
 def diagnosed(folder: Path) -> dict[str, Any]:
     """Return the only record of the only run."""
-    (run,) = (folder / "runs").iterdir()
+    (run,) = (folder / "runs").glob("*/")
     assert info(run)["status"] == "finished"
     (record,) = records(run)
     assert (run / "report.html").exists() == (record["status"] == "measured")
@@ -113,6 +113,36 @@ def test_a_missing_program_leaves_no_run(
     assert "diagnose python train.py --epochs 3" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
     assert main(["diagnose"]) == 2
+
+
+EXHAUSTED = """
+import sys
+import jax
+import numpy as np
+
+weights = [np.ones((500, 1000)), np.ones(1000)]
+
+def train(batch):
+    raise MemoryError("no memory for 7 GB")
+
+train(np.ones(500))
+"""
+
+
+def test_a_script_that_ends_out_of_memory_reports_its_largest_variables(accelbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "jax.py").write_text("jit = lambda function: function", encoding="utf-8")
+    script = written(tmp_path, EXHAUSTED)
+    alone = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    done = accelbench("diagnose", sys.executable, script)
+    assert done.returncode == alone.returncode == 1
+    assert alone.stderr in done.stderr
+    memory = diagnosed(tmp_path)["profile"]["script"]["memory"]
+    assert "MemoryError" in memory["exhausted"]
+    assert [(each["name"], each["bytes"], each["arrays"]) for each in memory["largest"]] == [
+        ("weights", 8 * 501_000, 2),
+        ("batch in train", 8 * 500, 1),
+    ]
+    assert memory["host_peak"] > 8 * 501_000
 
 
 BUSY = """
@@ -191,7 +221,7 @@ def trained(script: str, folder: Path, *options: str) -> str:
     Assert that the output equals the output of the script alone for as many steps or epochs.
     """
     training = [sys.executable, str(SCRIPTS / script)]
-    diagnosis = command("diagnose", "--seconds", "1", *options, *training)
+    diagnosis = command("diagnose", "--no-ceilings", "--seconds", "1", *options, *training)
     with subprocess.Popen(
         diagnosis, cwd=folder, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -219,6 +249,8 @@ def test_a_slow_transform_is_found_and_the_training_is_the_same(tmp_path: Path) 
     assert cause(record) == "input"
     assert record["timing"]["summary"]["count"] >= 10
     assert found["examples"] == 32
+    assert record["work"]["flops"] == 2 * 32 * 64 * (2 * 64 + 3 * 10)
+    assert record["bound"]["dtype"] == "float32"
     assert found["waiting"] > 0.5
     assert found["waiting_lines"][0]["function"] == "augment"
     assert found["prefetched"], found["missing"]
@@ -242,6 +274,7 @@ def test_a_loop_of_jax_is_device_bound_and_the_training_is_the_same(tmp_path: Pa
     found = record["profile"]["script"]
     assert cause(record) == "device"
     assert found["steps_by"] == "jitted calls"
+    assert record["work"]["flops"] == pytest.approx((3 * 4 - 1) * 2 * 128 * 512 * 512, rel=0.05)
     assert record["timing"]["summary"]["count"] >= 10
     assert found["waiting"] is None
 
@@ -250,7 +283,7 @@ def test_a_loop_of_jax_is_device_bound_and_the_training_is_the_same(tmp_path: Pa
 @pytest.mark.needs("torch")
 def test_many_small_operations_are_host_bound(accelbench: Run, tmp_path: Path) -> None:
     script = SCRIPTS / "torch_small_operations.py"
-    done = accelbench("diagnose", "--stop", "--seconds", "1", sys.executable, script, "100000")
+    done = accelbench("diagnose", "--no-ceilings", "--stop", "--seconds", "1", sys.executable, script, "100000")
     assert done.returncode == 0
     record = diagnosed(tmp_path)
     assert cause(record) == "dispatch"
@@ -260,7 +293,7 @@ def test_many_small_operations_are_host_bound(accelbench: Run, tmp_path: Path) -
 @pytest.mark.slow
 def test_keras_waits_for_its_input(accelbench: Run, tmp_path: Path) -> None:
     script = SCRIPTS / "keras_slow_input.py"
-    done = accelbench("diagnose", "--stop", "--seconds", "1", sys.executable, script, "1000")
+    done = accelbench("diagnose", "--no-ceilings", "--stop", "--seconds", "1", sys.executable, script, "1000")
     assert done.returncode == 0
     record = diagnosed(tmp_path)
     found = record["profile"]["script"]
@@ -280,3 +313,19 @@ def test_a_loop_of_tensorflow_waits_for_its_input_and_the_training_is_the_same(t
     assert (found["steps_by"], found["examples"], found["confirmed"]) == ("tf.function calls", 16, True)
     assert found["waiting"] > 0.5
     assert "tf.data" in record["profile"]["bottleneck"]["help"]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("torch")
+def test_the_slow_one_of_two_ranks_is_found(accelbench: Run, tmp_path: Path) -> None:
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    script = str(SCRIPTS / "torch_slow_rank.py")
+    done = accelbench("diagnose", "--stop", "--seconds", "1", *launcher, script, "1000000")
+    assert done.returncode == 0, done.stderr
+    record = diagnosed(tmp_path)
+    assert record["point"]["benchmark"] == "script:torch_slow_rank.py"
+    found = record["profile"]["script"]
+    assert (found["world"], [rank["rank"] for rank in found["ranks"]]) == (2, [0, 1])
+    assert found["slow_rank"], found
+    assert (found["slow_rank"]["rank"], found["slow_rank"]["part"]) == (1, "forward")
+    assert {*found["ranks"][0]["parts"]} == {"input", "forward", "backward", "optimizer"}

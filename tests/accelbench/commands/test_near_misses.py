@@ -69,6 +69,20 @@ def test_a_run_is_found_by_path_by_file_and_by_prefix_of_its_id(runs: Path, word
     assert open_run(word).info().run_id == "20260315-080000-kernels-e5f6"
 
 
+@pytest.mark.parametrize("place", ["mine", ".", "runs/slurm-7/mine"])
+def test_a_run_outside_of_runs_is_found_by_its_complete_id(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = "20260316-090000-norm-0a1b"
+    make_run(tmp_path / (place if place != "." else "mine"), [record("nqueens")], run_id=run_id)
+    (tmp_path / "corrupt").mkdir()
+    (tmp_path / "corrupt" / "run.json").write_text("{")
+    monkeypatch.chdir(tmp_path / "mine" if place == "." else tmp_path)
+    assert open_run(run_id).path == Path(place)
+    with pytest.raises(UserError):
+        open_run("20260316")
+
+
 @pytest.mark.parametrize(
     ("word", "keys"),
     [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from accelbench.compare.runs import compare
 from accelbench.errors import UserError
 from accelbench.profiling.records.quality import Data, Quality
 from accelbench.profiling.records.record import Record
-from accelbench.profiling.records.telemetry import Gauge, Telemetry
+from accelbench.profiling.records.telemetry import Gauge, Placement, Telemetry
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.statistics import Estimate
 from tests.fixtures.compare_runs import (
@@ -337,3 +338,21 @@ def test_a_bound_is_left_out_if_the_side_has_estimates_and_decides_nothing_alone
     assert (alone.verdict, alone.only_noisy) == ("inconclusive", True)
     bounds = [runs.stored([bound(3.0)]) for _ in range(2)]
     assert "≥ " in shown(compare(a, bounds))
+
+
+@pytest.mark.parametrize(
+    ("in_b", "verdict"), [("P-core", "slower"), ("E-core", "inconclusive"), (None, "inconclusive")]
+)
+def test_points_of_one_core_on_different_kinds_of_core_have_no_verdict(
+    runs: Runs, in_b: str | None, verdict: str
+) -> None:
+    def side(medians: list[float], kind: str | None) -> list[Record]:
+        return [one_core(measured(samples(median, seed=n)), kind) for n, median in enumerate(medians)]
+
+    def one_core(record: Record, kind: str | None) -> Record:
+        bound = replace(record.bound, cores="one")
+        return record.model_copy(update={"bound": bound, "placement": Placement(core_kind=kind)})
+
+    change = compare_point(side([1.0, 1.005, 0.995], "P-core"), side([2.0, 2.01, 1.99], in_b), 0.02)
+    assert change.verdict == verdict
+    assert (change.evidence is None) == (verdict == "inconclusive")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, render_doctor
+from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, quiet, render_doctor
 from accelbench.doctor.quiet import ObservedLoad, check_cpu_speeds, check_library_settings, load_check, observe_load
 from accelbench.output.console import PlainConsole
 from accelbench.profiling.machine.environment.collect import collect
@@ -235,3 +235,16 @@ def test_a_setting_that_limits_a_library_is_named_with_the_command_to_remove_it(
     check = check_library_settings(here.model_copy(update={"cpu": cpu, "software": software}))
     assert (check.status, check.advice) == ("warn", "unset OPENBLAS_CORETYPE")
     assert all(word in check.found for word in ("OpenBLAS", "AVX2", "AVX-512"))
+
+
+def test_the_advice_on_affinity_names_the_online_cpus(tmp_path: Path) -> None:
+    files = {"sys/devices/system/cpu/online": "0,2-5", "proc/self/status": "Cpus_allowed_list:\t2"}
+    assert "taskset -c 0,2-5 " in checks_by_name(build(tmp_path, files))["CPU affinity"].advice
+
+
+def test_a_load_that_is_not_counted_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    still = quiet.psutil.cpu_times()
+    monkeypatch.setattr(quiet.psutil, "cpu_times", lambda: still)
+    monkeypatch.setattr(quiet, "LOOK_SECONDS", 0.01)
+    load = observe_load()
+    assert (load.used, load.is_busy, load_check(load).status) == (None, False, "warn")

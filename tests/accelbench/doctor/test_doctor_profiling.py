@@ -122,14 +122,18 @@ def test_the_plug_in_can_be_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
+    ("error", "status", "advice"),
     [
-        ("ImportError('cannot import name runtime_version from google.protobuf')", "warn"),
-        ("ModuleNotFoundError('No module named xprof')", "missing"),
+        (
+            "ImportError('cannot import name runtime_version from google.protobuf')",
+            "warn",
+            "pip install --upgrade tensorboard tensorboard-plugin-profile xprof",
+        ),
+        ("ModuleNotFoundError('No module named xprof')", "missing", "pip install 'accelbench[trace]'"),
     ],
 )
 def test_a_plug_in_that_cannot_be_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, status: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, status: str, advice: str
 ) -> None:
     for name in ("xprof", "tensorboard"):
         (tmp_path / f"{name}.py").write_text(f"raise {error}")
@@ -137,7 +141,7 @@ def test_a_plug_in_that_cannot_be_imported(
     check = try_plugin()
     assert check.status == status
     assert error.split("'")[1] in check.found
-    assert check.advice == "pip install --upgrade tensorboard tensorboard-plugin-profile xprof"
+    assert check.advice == advice
     assert "TensorBoard" in check.cost
 
 

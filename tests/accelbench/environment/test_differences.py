@@ -23,6 +23,7 @@ def found(a: Environment, b: Environment, device: Device = "cpu") -> list[tuple[
     [
         ({"cpu": {"model": "EPYC 9965"}}, "cpu.model", "EPYC 9654", "EPYC 9965"),
         ({"cpu": {"governor": "powersave"}}, "cpu.governor", "performance", "powersave"),
+        ({"cpu": {"one_core_kind": "E-core"}}, "cpu.one_core_kind", "none", "E-core"),
         ({"cpu": {"usable": 2}}, "cpu.usable", "4", "2"),
         ({"limits": {"cpu_quota": 1.5}}, "limits.cpu_quota", "none", "1.5 CPUs"),
         ({"software": {"blas": "MKL 2025.0"}}, "software.blas", "OpenBLAS 0.3.28", "MKL 2025.0"),

@@ -112,6 +112,9 @@ def test_rank_of_each_launcher(
         {"SLURM_JOB_ID": "77", "SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_NODELIST": "n[1-4]"},  # a batch script
         {"FLUX_TASK_RANK": "0", "FLUX_JOB_SIZE": "1"},
         {"PALS_RANKID": "0", "PMI_SIZE": "1"},
+        {"JSM_NAMESPACE_RANK": "0", "JSM_NAMESPACE_SIZE": "1"},
+        {"MV2_COMM_WORLD_RANK": "0", "MV2_COMM_WORLD_SIZE": "1"},
+        {"PMIX_RANK": "0", "SLURM_STEP_NUM_TASKS": "1"},
         {"RANK": "senior", "WORLD_SIZE": "large"},  # generic names
     ],
 )

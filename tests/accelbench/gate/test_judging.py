@@ -29,6 +29,7 @@ from accelbench.gate.request import PastMetric
 from accelbench.profiling.records.environment import Peak
 from accelbench.profiling.records.record import Record
 from tests.fixtures.compare_runs import MATMUL, failed, gpu, in_rounds, machine, measured, run, samples
+from tests.fixtures.machines import build
 
 FLOPS = 2 * 1024**3
 
@@ -277,3 +278,15 @@ def test_a_card_without_a_responding_driver_is_unfit(tmp_path: Path, monkeypatch
     pci = "sys__bus__pci__devices__0000:01:00.0__"
     tree(tmp_path, **{f"{pci}vendor": "0x10de", f"{pci}device": "0x2330", f"{pci}class": "0x030200"})
     assert [*statuses(gpu_readings(tmp_path)).values()] == ["fail"]
+
+
+@pytest.mark.parametrize(
+    ("online", "offline", "found"), [("0-1", "", "0 of 8"), ("0-1", "6-63", "2 of 8"), ("0-5", None, "2 of 8")]
+)
+def test_cpus_outside_of_a_container_are_not_offline(
+    online: str, offline: str | None, found: str, tmp_path: Path
+) -> None:
+    folder = "sys/devices/system/cpu"
+    files = {f"{folder}/present": "0-7", f"{folder}/online": online}
+    root = build(tmp_path, files | ({} if offline is None else {f"{folder}/offline": offline}))
+    assert {reading.name: reading.found for reading in cpu_readings(root)}["offline CPUs"] == found

@@ -18,7 +18,7 @@ from accelbench.history.past import read_past
 from accelbench.history.series import PointSeries, series_of
 from accelbench.history.spread import spread_of_levels, spread_of_neighbours
 from accelbench.output.console import PlainConsole
-from accelbench.profiling.records.environment import Environment
+from accelbench.profiling.records.environment import CoreKind, Environment
 from tests.fixtures.compare_runs import NOW, failed, gpu, machine, measured, run, samples
 
 
@@ -159,6 +159,17 @@ def info(environment: Environment, tmp_path: Path) -> RunInfo:
 )
 def test_the_fingerprint_contains_cpu_and_gpus(parts: dict[str, Any], text: str, tmp_path: Path) -> None:
     assert fingerprint(info(machine(**parts), tmp_path)) == text
+
+
+@pytest.mark.parametrize(
+    ("one_core", "text"), [("P-core", "EPYC 9654, 4 CPUs"), ("E-core", "EPYC 9654, 4 CPUs, one core: E-core")]
+)
+def test_the_fingerprint_contains_the_kind_of_core_if_it_is_not_the_fastest(
+    one_core: str, text: str, tmp_path: Path
+) -> None:
+    kinds = [CoreKind(name="P-core", cpus=[0, 1]), CoreKind(name="E-core", cpus=[2, 3])]
+    there = machine(gpus=[], cpu={"kinds": kinds, "one_core_kind": one_core})
+    assert fingerprint(info(there, tmp_path)) == text
 
 
 def test_the_fingerprint_contains_the_number_of_nodes(tmp_path: Path) -> None:

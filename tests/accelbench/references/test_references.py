@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,17 @@ from hypothesis import strategies as st
 
 from accelbench.__main__ import main
 from accelbench.execution.plan import discover
-from accelbench.profiling.machine.vendor_peaks import PREFIXES
+from accelbench.execution.store import RunStore
+from accelbench.output.format import read
+from accelbench.profiling.machine.vendor_peaks import PREFIXES, cores
+from accelbench.profiling.records.environment import Cpu
 from accelbench.profiling.records.telemetry import Gauge, Telemetry
 from accelbench.profiling.records.work import Work
-from accelbench.references.comparison import ReferenceComparison
-from accelbench.references.reference import OWN, Reference, own, published
+from accelbench.references.comparison import ReferenceComparison, compare_with_references
+from accelbench.references.reference import OWN, Reference, has_hidden_name, own, published
+from accelbench.report.page import render_page
 from accelbench.report.stored_run import Run
+from tests.conftest import ROOT
 from tests.fixtures.report_pages import Tags, page_of, printed
 from tests.fixtures.report_records import record, timing
 from tests.fixtures.report_runs import environment, make_run
@@ -211,6 +217,36 @@ def test_a_noisy_run_contributes_nothing(capsys: Captured, tmp_path: Path) -> No
     assert not (tmp_path / "runs" / OWN).exists()
 
 
+@pytest.mark.parametrize(
+    ("found", "changes", "reason"),
+    [
+        (record("launch"), {}, "no verified rate"),
+        (product(7e14).model_copy(update={"noise": ["the machine swapped"]}), {}, "all of its 1 rate"),
+        (product(7e14), {"gpus": []}, "the name of the device"),
+    ],
+    ids=["times only", "noisy", "no name"],
+)
+def test_the_reason_why_nothing_is_contributed_is_one_sentence(
+    capsys: Captured, tmp_path: Path, found: Any, changes: dict[str, Any], reason: str
+) -> None:
+    store = make_run(tmp_path / "runs" / "A", [found], environment=environment(**changes))
+    assert main(["contribute", str(store.path)]) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1
+
+
+def test_own_references_of_a_hidden_cpu_are_of_the_same_core(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    first = make_run(folder / "first", [peak_arith("all")], run_id="first", environment=zen4())
+    assert main(["contribute", str(first.path)]) == 0
+    for name, changes, verdict in (("zen4", {}, ["within"]), ("zen3", {"model_number": 1, "isa": ["fma"]}, [])):
+        later = make_run(folder / name, [peak_arith("all")], run_id=name, environment=zen4(**changes))
+        found = [each for each in Run.of(later).reference_comparisons if each.references[0].is_own]
+        assert [each.verdict for each in found] == verdict
+        assert all(each.family is None for each in found)
+
+
 words = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=10)
 
 
@@ -230,13 +266,105 @@ def test_published_references_name_existing_benchmarks_axes_and_devices() -> Non
         assert reference.axes.keys() | reference.at_least.keys() <= benchmark.axis_names
         assert reference.kind in benchmark.devices
         assert reference.backend is None or reference.backend in benchmark.backends
-        assert reference.source.startswith("https://")
+        assert reference.core is None or reference.core in {core.title for core in cores()}
+        assert reference.source.startswith(("https://", "docs/"))
         assert not PREFIXES.match(reference.device).group()  # type: ignore[union-attr]
 
 
-def test_points_without_a_reference_are_noted(tmp_path: Path) -> None:
-    unknown = record("nqueens")
-    store = make_run(tmp_path / "A", [unknown])
-    note = "No reference"
-    assert note in " ".join(printed(store).split())
-    assert note in Tags(page_of(tmp_path, [unknown])).text
+def test_own_published_references_are_in_the_page_of_measured_results() -> None:
+    sections: dict[str, str] = {}
+    for part in re.split(r"^#{2,3} ", (ROOT / "docs/measured.md").read_text(encoding="utf-8"), flags=re.MULTILINE):
+        heading = part.partition("\n")[0]
+        sections[re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")] = part
+    own_ones = [reference for reference in published() if reference.source.startswith("docs/")]
+    assert own_ones
+    for reference in own_ones:
+        page, _, anchor = reference.source.partition("#")
+        assert page == "docs/measured.md"
+        assert reference.date
+        assert re.search(rf"\b{re.escape(read(reference.value, reference.unit).value)}\b", sections[anchor]), reference
+
+
+def test_without_a_reference_there_is_one_line_with_the_command_that_stores_one(tmp_path: Path) -> None:
+    rate = record("nqueens", figure="items", work=Work(items=10.0, item="nodes"))
+    noisy = rate.model_copy(update={"noise": ["the machine swapped 12 MiB"]})
+    for records, is_advised in (([rate], True), ([noisy], False), ([record("launch")], False)):
+        store = make_run(tmp_path / f"{is_advised}{len(records[0].noise)}{records[0].point.benchmark}", records)
+        out, page = printed(store), render_page(Run.of(store))
+        assert ("accelbench contribute" in " ".join(out.split())) is is_advised
+        assert ("accelbench contribute" in page) is is_advised
+        assert 'id="normal"' not in page
+        assert "Comparison with references" not in out
+
+
+def zen4(**changes: Any) -> Any:
+    cpu = {"model": "AMD EPYC", "usable": 2, "logical": 2} | changes
+    return environment(cpu=environment().cpu.model_copy(update=cpu))
+
+
+def peak_arith(cores: str) -> Any:
+    """Return a record of the arithmetic peak of one core or all cores: 60 GFLOP/s in float64."""
+    fields = {"params": {"dtype": "float64", "cores": cores}, "figure": "flops", "work": Work(flops=60e9)}
+    return record("peak-arith", timing=timing(1.0, spread=0.001), **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_hidden"),
+    [
+        ("AMD EPYC", True),
+        ("AMD EPYC-Milan Processor", True),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", True),
+        ("Intel Xeon Processor (Skylake, IBRS)", True),
+        ("QEMU Virtual CPU version 2.5+", True),
+        ("AMD EPYC 7B12", False),
+        ("AMD EPYC 9R14", False),
+        ("Intel(R) Xeon(R) Gold 6354 CPU @ 3.00GHz", False),
+        ("Intel(R) Core(TM) i7-8700 CPU @ 3.20GHz", False),
+        ("Neoverse-N1", False),
+    ],
+)
+def test_a_name_without_a_model_number_is_hidden(name: str, is_hidden: bool) -> None:
+    assert has_hidden_name(Cpu(model=name, architecture="x86_64", logical=2, usable=2)) is is_hidden
+
+
+@pytest.mark.parametrize(
+    ("changes", "cores", "verdict"),
+    [
+        ({}, "one", "within"),
+        ({"usable": 4, "logical": 4}, "one", "within"),
+        ({}, "all", None),
+        ({"model": "AMD EPYC 9654 96-Core Processor"}, "one", None),
+        ({"model_number": 1, "isa": ["fma"]}, "one", "above"),
+    ],
+    ids=["one core", "other number of CPUs", "all cores", "a known name", "another core"],
+)
+def test_a_cpu_with_a_hidden_name_is_compared_with_its_family(
+    tmp_path: Path, changes: dict[str, Any], cores: str, verdict: str | None
+) -> None:
+    store = make_run(tmp_path / "runs" / "A", [peak_arith(cores)], environment=zen4(**changes))
+    run = Run.of(store)
+    assert [each.verdict for each in run.reference_comparisons] == [verdict] * (verdict is not None)
+    for each in run.reference_comparisons:
+        assert each.family in each.sentence
+    assert compare_with_references(run.info, run.records, None) == ()  # a limit of the gate is of the same device
+
+
+def test_bars_have_the_scale_of_the_largest_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelbench.references.comparison.published", lambda: ())
+    (comparison,) = found(tmp_path, entry(value="400e12"), entry(value="800e12"), rate=200e12)
+    assert [round(bar.share, 2) for bar in comparison.bars] == [0.25, 1.0, 0.5]
+    assert [bool(bar.detail) for bar in comparison.bars] == [False, True, True]
+    tags = Tags(render_page(Run.of(RunStore.open(tmp_path / "runs" / "A")))).tags
+    widths = [attributes["style"] for tag, attributes in tags if (attributes.get("style") or "").startswith("width: ")]
+    assert {"width: 100.0%", "width: 50.0%"} <= set(widths)
+
+
+def test_a_lower_bound_below_the_references_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelbench.references.comparison.published", lambda: ())
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / OWN).write_text(entry())
+    for rate, count in ((350e12, 0), (700e12, 1)):
+        slow = product(rate)
+        bound = slow.model_copy(update={"timing": slow.timing.model_copy(update={"upper_bound": "only 2 samples"})})
+        run = Run.of(make_run(tmp_path / "runs" / f"{rate:g}", [bound]))
+        assert len(run.reference_comparisons) == count

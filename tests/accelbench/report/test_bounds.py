@@ -17,7 +17,9 @@ from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.timing import SampleCauses, Timing
 from accelbench.profiling.records.work import Bound, Work
+from accelbench.report.joined import read_runs
 from accelbench.report.openmetrics import openmetrics
+from accelbench.report.same_points import same_points
 from accelbench.report.stored_run import Run
 from tests.fixtures.report_pages import page_of, printed
 from tests.fixtures.report_records import record, timing
@@ -67,7 +69,8 @@ def test_a_clean_point_has_a_share_of_a_clean_ceiling_only() -> None:
     assert share_of_ceiling(point, ceilings([clean])).value == pytest.approx(0.25, rel=0.01)
     unknown = share_of_ceiling(point, ceilings([bound]))
     assert unknown.value is None
-    assert unknown.noisy
+    assert unknown.doubtful is not None
+    assert share_text(unknown).startswith("≈ ")
     at_least = share_of_ceiling(bound_of(4e-3), ceilings([clean]))
     assert at_least.at_least
     assert share_text(at_least).startswith("≥ 2")
@@ -102,3 +105,13 @@ def test_the_page_has_the_bound_and_its_reason(tmp_path: Path) -> None:
     page = page_of(tmp_path / "run", [bound_of()])
     assert "≥ 500" in page
     assert REASON in page
+
+
+def test_two_bounds_have_no_ratio(tmp_path: Path) -> None:
+    stores = [
+        make_run(tmp_path / name, [bound_of(median)], run_id=name) for name, median in (("one", 1e-3), ("two", 2e-3))
+    ]
+    (point,) = same_points(read_runs(stores)).shown
+    ratio = point.entries[1].ratio
+    assert ratio is not None
+    assert (ratio.value, ratio.interval) == ("–", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelbench.errors import DataDamaged, UserError, collect_damage
-from accelbench.execution.store import RunInfo, Settings
+from accelbench.execution.store import Label, RunInfo, Settings
+from accelbench.history.run_labels import label_runs
 from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.quality import Data
 from accelbench.profiling.records.record import Record
@@ -60,63 +60,38 @@ def test_runs_of_different_devices_are_labelled_by_device() -> None:
     assert labels(run("cpu", environment=in_container("docker")), run("gpu")) == ("cpu", "gpu")
 
 
-def test_runs_of_one_device_are_labelled_by_their_differences() -> None:
-    here, there = environment(), other_host()
-    assert labels(run(), run("gpu"), run(environment=there)) == ("cpu of host 1", "gpu", "cpu of host 2")
-    image = f"sha256:{'0123456789abcdef' * 4}"
-    inside = in_container("apptainer", image)
-    assert labels(run(environment=in_container(None)), run(environment=inside)) == (
-        "cpu outside containers",
-        "cpu in apptainer 01234567",
-    )
-    seeds = [run(environment=here, settings=Settings(seed=seed)) for seed in (1, 2)]
-    assert labels(*seeds) == ("cpu seed 1", "cpu seed 2")
-    assert labels(run(suite="quick"), run(suite=None)) == ("cpu suite quick", "cpu no suite")
-    days = [run(created=STARTED + timedelta(days=days)) for days in (0, 1)]
-    assert labels(*days) == ("cpu on 2026-03-14", "cpu on 2026-03-15")
-    backends = [run(records=[training("cpu", "float32", 0.1, backend=name)]) for name in ("jax", "torch")]
-    assert labels(*backends) == ("cpu jax", "cpu torch")
-
-
-def test_labels_contain_only_what_is_needed() -> None:
-    runs = [run(), run(settings=Settings(seed=2)), run(environment=other_host(), settings=Settings(seed=3))]
-    assert labels(*runs) == ("cpu of host 1 seed 1", "cpu of host 1 seed 2", "cpu of host 2")
-
-
-def test_equal_runs_are_labelled_by_id() -> None:
-    assert labels(run(run_id="a"), run(run_id="b"), run("gpu")) == ("cpu a", "cpu b", "gpu")
-
-
-def test_different_gpus_are_different_hosts_but_a_container_without_gpus_may_be_on_either() -> None:
-    here = environment()
-    other = here.model_copy(update={"gpus": [here.gpus[0].model_copy(update={"uuid_hash": "another card"})]})
-    blind = here.model_copy(update={"gpus": []})
-    runs = [run(environment=blind), run("gpu", environment=here), run("gpu", environment=other)]
-    assert labels(*runs) == ("cpu", "gpu of host 1", "gpu of host 2")
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["cpu", "gpu", "tpu"]),
-            st.sampled_from([environment(), other_host(), in_container("docker"), in_container(None)]),
-            st.sampled_from([None, "quick"]),
-            st.integers(1, 2),
-        ),
-        min_size=1,
-        max_size=10,
-    )
-)
-def test_labels_are_unique_and_begin_with_the_device(
-    choices: list[tuple[str, Environment, str | None, int]],
-) -> None:
-    runs = [
-        run(device, run_id=f"id{number}", environment=machine, suite=suite, settings=Settings(seed=seed))
-        for number, (device, machine, suite, seed) in enumerate(choices)
+def test_a_run_is_labelled_by_name_else_node_else_directory(tmp_path: Path) -> None:
+    stores = [
+        make_run(tmp_path / f"run-{n}", [record("fma")], run_id=f"id{n}", device="cpu", label=label)
+        for n, label in enumerate((Label(name="old BIOS", tags=("node=n1",)), Label(tags=("node=n2",)), Label()))
     ]
-    found = labels(*runs)
-    assert len(set(found)) == len(runs)
-    assert all(label.split()[0] == run.info.device for label, run in zip(found, runs, strict=True))
+    assert read_runs(stores).labels == ("old BIOS", "n2", "run-2")
+
+
+def test_equal_labels_have_the_directory_in_addition_and_equal_directories_the_id(tmp_path: Path) -> None:
+    name = Label(name="n1")
+    named = [make_run(tmp_path / d, [], run_id=f"id-{d}", device="cpu", label=name) for d in ("a", "b")]
+    assert read_runs(named).labels == ("n1 (a)", "n1 (b)")
+    alike = [make_run(tmp_path / d / "run", [], run_id=f"id-{d}", device="cpu") for d in ("c", "d")]
+    assert read_runs(alike).labels == ("run (id-c)", "run (id-d)")
+
+
+def test_labels_do_not_depend_on_what_was_measured() -> None:
+    runs = [run(run_id=name, records=[record("fma")], suite=name, environment=other_host()) for name in ("a", "b")]
+    trained = run(run_id="c", records=[training("cpu", "float32", 0.1)], settings=Settings(seed=7))
+    assert labels(*runs, trained) == ("a", "b", "c")
+
+
+LABELS = st.builds(Label, name=st.sampled_from(["", "n", "n (a)", "a"]), tags=st.sampled_from([(), ("node=n",)]))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["cpu", "gpu"]), LABELS, st.sampled_from("ab")), min_size=1, max_size=8))
+def test_labels_are_unique(choices: list[tuple[str, Label, str]]) -> None:
+    runs = [
+        (run(device, run_id=f"id{number}", label=label).info, Path(directory))
+        for number, (device, label, directory) in enumerate(choices)
+    ]
+    assert len(set(label_runs(runs))) == len(runs)
 
 
 def test_a_difference_is_listed_once_with_its_runs() -> None:
@@ -126,7 +101,7 @@ def test_a_difference_is_listed_once_with_its_runs() -> None:
     assert set(found) == {"seed", "cpu.model"}
     assert (found["seed"].first, found["seed"].other) == ("1", "2")
     assert (found["cpu.model"].first, found["cpu.model"].other) == ("AMD EPYC 9454 48-Core Processor", "Xeon")
-    assert found["cpu.model"].labels == found["seed"].labels == ("cpu b", "cpu c")
+    assert found["cpu.model"].labels == found["seed"].labels == ("b", "c")
 
 
 def test_gpus_are_compared_only_between_runs_on_gpus() -> None:
@@ -174,11 +149,11 @@ def test_one_point_per_run_is_no_study() -> None:
 
 def test_a_framework_in_the_label_is_not_repeated() -> None:
     runs = [
-        run(records=[studied("lstm", "cpu", u, 0.9, params={"units": u}, backend=name) for u in (32, 64)])
-        for name in ("jax", "torch")
+        run(records=[studied("lstm", "cpu", u, 0.9, params={"units": u}, backend=name) for u in (32, 64)], run_id=label)
+        for label, name in (("a jax", "jax"), ("b torch", "torch"))
     ]
     (study,) = Joined(tuple(runs)).studies
-    assert study.places == ("cpu jax", "cpu torch")
+    assert study.places == ("a jax", "b torch")
 
 
 def test_different_amounts_of_data_are_compared_by_rate() -> None:
@@ -201,7 +176,7 @@ def test_synthetic_or_different_data_is_noted_in_the_study() -> None:
         runs = [
             run(
                 records=[studied("lstm", "cpu", 9.0, 0.9, params={"units": u}, data=each) for u in (32, 64)],
-                settings=Settings(seed=number),
+                run_id=f"run {number}",
             )
             for number, each in enumerate(data)
         ]
@@ -211,7 +186,7 @@ def test_synthetic_or_different_data_is_noted_in_the_study() -> None:
     real, synthetic = (Data("reviews", train=9, held_out=9, synthetic=is_synthetic) for is_synthetic in (False, True))
     assert trained(real) == trained(real, real) == ""
     assert trained(synthetic, synthetic) == "synthetic data: reviews"
-    assert trained(real, synthetic) == "reviews (cpu seed 0); synthetic data: reviews (cpu seed 1)"
+    assert trained(real, synthetic) == "reviews (run 0); synthetic data: reviews (run 1)"
 
 
 def test_rooflines_use_the_roofs_of_their_own_run() -> None:
@@ -220,23 +195,22 @@ def test_rooflines_use_the_roofs_of_their_own_run() -> None:
         for found in cpu_records()
         if found.timing and found.timing.timer == "host"
     ]
-    runs = (run("cpu", cpu_records()), run("cpu", slow, environment=other_host()), run("gpu", gpu_records()))
+    runs = (run("cpu", cpu_records(), "fast"), run("cpu", slow, "slow"), run("gpu", gpu_records(), "gpu"))
     fast, slower, gpu = Joined(runs).rooflines
-    assert [one.place for one in (fast, slower, gpu)] == ["cpu of host 1", "cpu of host 2", "gpu"]
+    assert [one.place for one in (fast, slower, gpu)] == ["fast", "slow", "gpu"]
     assert fast.compute["float32"] == pytest.approx(1.71e12, 0.01)
     assert slower.compute["float32"] == pytest.approx(1.71e11, 0.02)
     assert gpu.memory == pytest.approx(4.36e12, 0.01)
     assert [place for place, _ in Joined(runs).ceilings] == [
-        place for place, one in zip(("cpu of host 1", "cpu of host 2", "gpu"), runs, strict=True) for _ in one.ceilings
+        place for place, one in zip(("fast", "slow", "gpu"), runs, strict=True) for _ in one.ceilings
     ]
 
 
 def test_a_run_without_ceilings_has_no_roofline() -> None:
     lone = record("matmul", figure="flops", work=Work(flops=1e9, bytes=1e6), params={"dtype": "float32"})
-    without = run("cpu", [lone], environment=other_host())
-    joined = Joined((run("cpu", cpu_records()), without))
-    assert [one.place for one in joined.rooflines] == ["cpu of host 1"]
-    assert [row.of_ceiling.value for place, row in joined.rows if place == "cpu of host 2"] == [None]
+    joined = Joined((run("cpu", cpu_records(), "with"), run("cpu", [lone], "without")))
+    assert [one.place for one in joined.rooflines] == ["with"]
+    assert [row.of_ceiling.value for place, row in joined.rows if place == "without"] == [None]
 
 
 def test_a_run_given_twice_raises_user_error_for_any_spelling_and_a_copy(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from axe_core_python.selenium import Axe
 from selenium import webdriver
+from selenium.webdriver.common.keys import Keys
 
 from accelbench.execution.store import RunStore
 from accelbench.report import write_joined_report, write_report
 from accelbench.report.index import write_index
 from accelbench.report.joined import read_runs
+from accelbench.report.run_entries import entry_of
 from accelbench.report.section import Run
 from tests.browser import open_browser
 from tests.fixtures.report_node import rich_records, study_records
@@ -97,8 +99,8 @@ def failed_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def index_page(page: Path, failed_page: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    runs = [Run.of(RunStore.open(one.parent)) for one in (page, failed_page)]
-    return write_index(runs, tmp_path_factory.mktemp("index"))
+    stores = [RunStore.open(one.parent) for one in (page, failed_page)]
+    return write_index([entry_of(Run.of(store), store) for store in stores], tmp_path_factory.mktemp("index"))
 
 
 def show(browser: webdriver.Chrome, page: Path, width: int = 1280, scheme: str = "light", media: str = "") -> None:
@@ -142,14 +144,25 @@ def test_the_page_never_scrolls_sideways(browser: webdriver.Chrome, page: Path, 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_every_drawing_is_visible(browser: webdriver.Chrome, page: Path, width: int, scheme: str) -> None:
     show(browser, page, width, scheme)
-    sizes = ask(
-        browser,
-        "[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect()).map(r => [r.width, r.height])",
-    )
-    assert len(sizes) >= 13
-    assert all(w >= 300 and h >= 50 for w, h in sizes)
-    marks = "s.querySelectorAll('path[style*=\"var(--series\"], use').length"
+    for drawings, count, height in (("svg.plot", 8, 50), (".strip svg", 13, 20)):
+        boxes = f"[...document.querySelectorAll('{drawings}')].map(s => s.getBoundingClientRect())"
+        sizes = ask(browser, f"{boxes}.map(r => [r.width, r.height])")
+        assert len(sizes) >= count
+        assert all(w >= 300 and h >= height for w, h in sizes)
+    marks = "s.querySelectorAll('[style*=\"var(--series\"], use').length"
     assert all(count > 0 for count in ask(browser, f"[...document.querySelectorAll('svg')].map(s => {marks})"))
+
+
+def test_strips_of_samples_fill_a_narrow_screen_and_cards_fill_their_rows(
+    browser: webdriver.Chrome, page: Path
+) -> None:
+    edges = """[...document.querySelectorAll('{}')].map(e => e.getBoundingClientRect())
+        .map(r => [Math.round(r.left), Math.round(r.right)])"""
+    for width in (1280, 400):
+        show(browser, page, width)
+        cards, (row,) = (ask(browser, edges.format(name)) for name in (".card", ".cards"))
+        assert [cards[0][0], cards[-1][1]] == row
+    assert all(edge == row for edge in ask(browser, edges.format(".strip svg")))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -172,7 +185,7 @@ def test_the_page_of_several_runs_fits_and_its_texts_do_not_overlap(
     show(browser, joined_page, width, "dark")
     assert ask(browser, "document.documentElement.scrollWidth") <= width
     assert ask(browser, CLIPPED) == []
-    assert ask(browser, "document.querySelectorAll('svg').length") == 3
+    assert ask(browser, "document.querySelectorAll('svg').length") == 4
     assert ask(browser, OUTSIDE) == []
     assert ask(browser, TOUCHING.format("svg")) == []
 
@@ -230,6 +243,9 @@ def test_print_does_not_break_headings_and_numbers(browser: webdriver.Chrome, pa
     show(browser, page, width=688, media="print")  # A4 without margins
     assert ask(browser, "document.documentElement.scrollWidth") <= 688
     assert ask(browser, BROKEN) == []
+    widths = "[...document.querySelectorAll('#telemetry tbody th')].map(e => e.getBoundingClientRect().width)"
+    assert min(ask(browser, widths)) >= 80
+    assert ask(browser, "[...document.querySelectorAll('.on-screen')].filter(e => e.checkVisibility()).length") == 0
 
 
 def test_labels_of_cells_do_not_overlap_on_a_narrow_screen(browser: webdriver.Chrome, page: Path) -> None:
@@ -248,3 +264,19 @@ def test_long_tables_are_collapsed_and_commands_are_selected_completely(browser:
     show(browser, page, width=688, media="print")
     for table in ("#phases table", "#telemetry table"):
         assert ask(browser, f"document.querySelector('{table}').getBoundingClientRect().height") > 200
+
+
+def test_the_list_of_runs_is_filtered_by_the_keyboard(browser: webdriver.Chrome, index_page: Path) -> None:
+    show(browser, index_page)
+    rows = "return [...document.querySelectorAll('#runs tbody tr')].filter(row => row.checkVisibility()).length"
+    count = "return document.getElementById('count').textContent"
+    assert browser.execute_script(rows) == 2
+    browser.find_element("tag name", "body").send_keys("/")
+    field = browser.switch_to.active_element
+    assert field.get_attribute("id") == "filter"
+    field.send_keys("RICH")
+    assert (browser.execute_script(rows), browser.execute_script(count)) == (1, "1 of 2")
+    field.send_keys(" nowhere")
+    assert browser.execute_script(rows) == 0
+    field.send_keys(Keys.ESCAPE)
+    assert (browser.execute_script(rows), browser.execute_script(count)) == (2, "2 of 2")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from accelbench.execution.store import OtherRank, RunStore
-from accelbench.profiling.records.environment import Cuda
+from accelbench.profiling.records.environment import Cache, CoreKind, Cuda
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.telemetry import Placement
 from accelbench.profiling.records.work import Work
@@ -245,3 +245,22 @@ def test_slow_cpus_and_limiting_settings_are_shown_with_the_machine(tmp_path: Pa
     machine = page_of(tmp_path, [record("queens")], environment=held).partition('id="machine"')[2]
     assert "1.79" in machine
     assert "OPENBLAS_CORETYPE=Haswell" in machine
+
+
+def test_kinds_of_cores_and_the_one_of_points_on_one_core_are_shown(tmp_path: Path) -> None:
+    there = environment()
+    caches = [Cache(level=2, kind="Unified", size_bytes=2 << 20, shared_by=1)]
+    kinds = [
+        CoreKind(name="Cortex-X925", cpus=[5, 6], cores=2, frequency_mhz=3900, caches=caches),
+        CoreKind(name="Cortex-A725", cpus=[0, 1], cores=2),
+    ]
+    cpu = there.cpu.model_copy(update={"kinds": kinds, "one_core_kind": "Cortex-X925"})
+    placement = Placement(first=5, last=5, allowed=[5], pinned=True, core_kind="Cortex-X925")
+    page = page_of(tmp_path, [record("queens", placement=placement)], environment=there.model_copy(update={"cpu": cpu}))
+    machine = page.partition('id="machine"')[2]
+    first = "2 cores, CPUs 5-6, 3,900 MHz, L2 2 MiB, 16 FLOP per cycle in float64"
+    assert f"<dt>kind 1: Cortex-X925</dt><dd>{first}" in machine
+    assert "<dt>kind 2: Cortex-A725</dt><dd>2 cores, CPUs 0-1, 16 FLOP" in machine
+    assert "<dt>one core</dt><dd>Cortex-X925</dd>" in machine
+    assert "on CPU 5 (Cortex-X925)" in page
+    assert "one core: Cortex-X925" in printed(RunStore.open(tmp_path / "run"))

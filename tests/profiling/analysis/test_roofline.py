@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -27,7 +28,7 @@ from accelbench.profiling.analysis.roofline import (
 )
 from accelbench.profiling.records.environment import Peak
 from accelbench.profiling.records.record import Record
-from accelbench.profiling.records.telemetry import POWER_LIMIT, Gauge, Telemetry
+from accelbench.profiling.records.telemetry import POWER_LIMIT, Gauge, Placement, Telemetry
 from accelbench.profiling.records.work import SHARED_CORES, Work
 from tests.fixtures.report_node import rich_records
 from tests.fixtures.report_records import record as make_record
@@ -61,6 +62,19 @@ def test_a_ceiling_is_the_best_measured_rate_of_its_kind() -> None:
     assert found["flops", "float32"].value == pytest.approx(2e9)
     assert found["flops", "float32"].record == records[1]
     assert found["bytes", None].value == pytest.approx(5e10)
+
+
+def test_a_ceiling_of_one_core_bounds_only_cores_of_its_kind() -> None:
+    def on(kind: str | None, rate: float) -> Record:
+        found = arithmetic(rate, placement=Placement(core_kind=kind))
+        return found.model_copy(update={"bound": replace(found.bound, cores="one")})
+
+    measured = ceilings([on("P-core", 4e9).model_copy(update={"ceiling": True})])
+    assert [ceiling.core_kind for ceiling in measured] == ["P-core"]
+    assert "P-core" in measured[0].kind
+    assert share_of_ceiling(on("P-core", 2e9), measured).value == pytest.approx(0.5)
+    for other in ("E-core", None):
+        assert share_of_ceiling(on(other, 2e9), measured).value is None
 
 
 def test_only_measured_records_of_ceiling_benchmarks_set_a_ceiling() -> None:
@@ -98,10 +112,11 @@ def test_several_processes_on_cpus_have_no_bound() -> None:
 FLAGS = ["other processes used 0.9 of 2 CPUs"]
 
 
-def test_there_is_no_share_of_a_noisy_ceiling() -> None:
+def test_the_share_of_a_noisy_ceiling_is_doubtful() -> None:
     measured = ceilings([arithmetic(2e9, ceiling=True, noise=FLAGS)])
     share = share_of_ceiling(arithmetic(1e9), measured)
-    assert (share.value, share.noisy) == (None, True)
+    assert share.value is None
+    assert share.shown == share.doubtful == pytest.approx(0.5)
     assert str(share.reason).endswith(f"float32 arithmetic {NOISY}")
 
 
@@ -113,7 +128,7 @@ def test_a_ceiling_without_noise_is_preferred_to_a_noisy_one_that_is_hardly_fast
 def test_the_doubt_of_a_noisy_ceiling_far_above_another_is_its_noise() -> None:
     best = arithmetic(2.5e9, ceiling=True, noise=FLAGS)
     share = share_of_ceiling(best, ceilings([best, arithmetic(2e9, ceiling=True)]))
-    assert (share.value, share.noisy) == (None, True)
+    assert (share.value, share.doubtful) == (None, 1.0)
     assert str(share.reason).endswith(f"float32 arithmetic {NOISY}")
 
 

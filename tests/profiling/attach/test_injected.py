@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from accelbench.profiling.measure.script.events import ScriptEvents
-from accelbench.profiling.measure.script.launch import exchange_folder, start
+from accelbench.profiling.measure.script.launch import exchange_folder, rank_folders, rank_variables, start
 
 SEEN = "import os, sys; print(sorted(os.environ.items()), sys.path, sorted(sys.modules), file=open({!r}, 'w'))"
 OURS = ("_accelbench_attach", "sitecustomize", "importlib")
@@ -58,6 +58,61 @@ def test_an_error_of_the_observation_leaves_the_script_running(tmp_path: Path) -
         done = subprocess.run(command, env=environment, check=True, capture_output=True)
     assert output.read_text(encoding="utf-8") == "done"
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("variable", ["RANK", "OMPI_COMM_WORLD_RANK"])
+def test_a_rank_is_observed_in_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    without = tmp_path / "without"
+    subprocess.run([sys.executable, "-c", SEEN.format(str(without))], check=True, env={**os.environ, variable: "3"})
+    ranks = [
+        [
+            sys.executable,
+            "-c",
+            f"import os; os.environ.update({variable}='{rank}'); os.execv('{sys.executable}', "
+            f"['{sys.executable}', '-c', {SEEN.format(str(tmp_path / rank))!r}])",
+        ]
+        for rank in ("3", "11")
+    ]
+    with exchange_folder() as exchange:
+        folder, environment = str(exchange), {**os.environ, "PYTHONPATH": injected_folder()}
+        environment |= {"ACCELBENCH_ATTACH": folder, "ACCELBENCH_ATTACH_RANKS": f"{variable},PMI_RANK"}
+        for command in ranks:
+            subprocess.run(command, check=True, env=environment)
+        found = {rank: ScriptEvents(path) for rank, path in rank_folders(exchange).items()}
+        for events in found.values():
+            events.read()
+    assert sorted(found) == [3, 11]
+    assert all(events.pid for events in found.values())
+    text = without.read_text(encoding="utf-8").partition("]")[0]
+    assert (tmp_path / "3").read_text(encoding="utf-8").partition("]")[0] == text
+
+
+def test_a_rank_on_another_host_runs_without_observation(tmp_path: Path) -> None:
+    missing = {"ACCELBENCH_ATTACH": str(tmp_path / "x-1"), "ACCELBENCH_ATTACH_RANKS": "RANK", "RANK": "1"}
+    environment = {**os.environ, "PYTHONPATH": injected_folder(), **missing}
+    command = [sys.executable, "-c", "import sys; print('_accelbench_attach' in sys.modules)"]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "variables"),
+    [
+        ("python train.py torchrun", None),
+        ("python -m package.train", None),
+        ("/opt/bin/torchrun --nproc-per-node 2 train.py", "RANK"),
+        ("python -u -m torch.distributed.run train.py", "RANK"),
+        ("accelerate launch train.py", "RANK"),
+        ("mpirun -n 2 python train.py", "OMPI_COMM_WORLD_RANK,PMI_RANK"),
+        ("srun -n 2 python train.py", "SLURM_PROCID"),
+        ("srun -N 2 torchrun train.py", "RANK"),
+    ],
+)
+def test_launchers_are_recognised(command: str, variables: str | None) -> None:
+    assert rank_variables(command.split()) == variables
 
 
 def injected_folder() -> str:

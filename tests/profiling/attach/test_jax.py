@@ -148,6 +148,33 @@ def test_a_step_that_is_drained_has_its_device_time(session: Session, jit: Calla
     assert [found.kind for found in observed(session).steps] == ["plain", "plain", "drained", "plain"]
 
 
+def counted(session: Session, step: Callable[..., Any], params: Any, x: Any) -> ScriptEvents:
+    for number in range(5):
+        if number == 3:
+            session._execute("count")
+        params, _ = step(params, x)
+    return observed(session)
+
+
+def test_flops_of_a_step_are_those_of_its_products(session: Session, jit: Callable[..., Any]) -> None:
+    events = counted(session, jit(update, donate_argnums=0), {"w": jnp.ones((64, 64))}, jnp.ones((32, 64)))
+    assert events.flops
+    assert events.flops[1] is None
+    assert events.flops[0] == {"float32": pytest.approx(2 * 2 * 32 * 64 * 64, rel=0.1)}
+    assert [step.kind for step in events.steps] == ["plain", "counted", "plain"]
+
+
+def test_flops_of_loops_are_not_counted(session: Session, jit: Callable[..., Any]) -> None:
+    def looped(params: Any, x: Any) -> Any:
+        w = jax.lax.fori_loop(0, x.shape[0], lambda _, w: w @ w, params["w"])
+        return {"w": w}, x.sum()
+
+    events = counted(session, jit(looped), {"w": jnp.ones((8, 8))}, jnp.ones((4, 8)))
+    assert events.flops
+    assert not events.flops[0]
+    assert events.flops[1]
+
+
 def test_fit_replaces_jitted_calls(session: Session, jit: Callable[..., Any]) -> None:
     train(jit(update), 6, lambda params: session.step(FIT))
     events = observed(session)

@@ -144,6 +144,7 @@ for loop in (compiled, method, eager, compiled_gradients, train_on_batch, fit, s
     with exchange_folder() as folder:
         session = Session(str(folder))
         ImportWatch({**tensorflow_hooks.hooks(session), **keras_hooks.hooks(session)})
+        session._execute("count")
         loop()
         session.synchronize()
         session.flush()
@@ -151,7 +152,7 @@ for loop in (compiled, method, eager, compiled_gradients, train_on_batch, fit, s
         events = ScriptEvents(folder)
         events.read()
     found[loop.__name__] = [events.source, len(events.steps), [step.examples for step in events.steps], events.loader,
-                            events.error, BEFORE == [getattr(*place) for place in PLACES]]
+                            events.error, BEFORE == [getattr(*place) for place in PLACES], events.flops]
 print(json.dumps(found))
 """
 
@@ -182,7 +183,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ],
 )
 def test_each_idiom_has_its_steps(observed: dict[str, Any], loop: str, source: str, examples: int) -> None:
-    found_source, steps, found_examples, loader, error, restored = observed[loop]
+    found_source, steps, found_examples, loader, error, restored, _ = observed[loop]
     assert (found_source, steps, error) == (source, 3, None)
     assert found_examples == [examples] * 3
     assert loader == (None if loop == "fit" else "OwnedIterator")
@@ -190,5 +191,21 @@ def test_each_idiom_has_its_steps(observed: dict[str, Any], loop: str, source: s
 
 
 def test_a_compiled_function_without_gradients_is_no_step(observed: dict[str, Any]) -> None:
-    source, _, _, _, error, restored = observed["without_training"]
+    source, _, _, _, error, restored, _ = observed["without_training"]
     assert (source, error, restored) == (None, None, True)
+
+
+PRODUCTS = 2 * 2 * 8 * 3 * 2
+"""FLOPs of the products of a step: forward, and the gradient of the weights."""
+
+
+@pytest.mark.parametrize("loop", ["compiled", "method", "train_on_batch", "strategy"])
+def test_flops_of_compiled_functions_are_counted(observed: dict[str, Any], loop: str) -> None:
+    flops, reason = observed[loop][-1]
+    assert reason is None
+    assert 1 <= flops["float32"] / PRODUCTS < 4  # small operations count
+
+
+def test_flops_of_eager_operations_and_of_unknown_batches_are_not_counted(observed: dict[str, Any]) -> None:
+    assert not observed["eager"][-1][0]
+    assert all(observed[loop][-1][1] for loop in ("eager", "fit"))

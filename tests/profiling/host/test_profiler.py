@@ -20,7 +20,7 @@ from tests.fixtures.programs import (
     running,
 )
 
-pytestmark = [pytest.mark.alone, pytest.mark.needs("linux")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("linux")]
 
 
 def profile(program: str, folder: Path, windows: int, budget: float = 0.03) -> HostProfile:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from accelbench.profiling.machine import cpu_probe
 from accelbench.profiling.machine.cpu_probe import best_rates, format_slower_cpus, probe_cpus, slower_cpus
+from accelbench.profiling.records.environment import CoreKind
 
 RATES = st.dictionaries(st.integers(0, 63), st.floats(1e9, 1e12), min_size=1)
 
@@ -56,3 +57,11 @@ def test_the_probe_measures_every_usable_cpu_and_restores_the_affinity(monkeypat
     assert os.sched_getaffinity(0) == before
     assert set(found) == (before if len(before) > 1 else set())
     assert all(rate > 1e8 for rate in found.values())
+
+
+def test_a_cpu_is_compared_with_the_ones_of_its_kind() -> None:
+    kinds = [CoreKind(name="P-core", cpus=[0, 1, 2]), CoreKind(name="E-core", cpus=[4, 5, 6])]
+    found = {0: 300e9, 1: 200e9, 4: 100e9, 5: 99e9}
+    assert slower_cpus(found, kinds) == {1: pytest.approx(1.5)}
+    assert format_slower_cpus(found, kinds) == "CPU 1 ×1.50 slower than CPU 0"
+    assert slower_cpus({4: 100e9}, kinds) == {}

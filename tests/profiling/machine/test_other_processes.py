@@ -15,6 +15,7 @@ import pytest
 
 from accelbench.profiling.machine.other_processes import NoCounters, OtherProcesses, open_blocks
 from accelbench.profiling.timing.steps import measure_training
+from tests.fixtures.machines import build
 from tests.profiling.timing.test_steps import BATCH, small_training
 
 CPUS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -117,3 +118,10 @@ def test_blocks_of_a_training_beside_a_busy_process_are_set_aside() -> None:
     assert timing.upper_bound
     assert timing.steady
     assert timing.execution.seconds == timing.steady.ci_high
+
+
+def test_cpus_without_counted_time_have_no_counters(tmp_path: Path) -> None:
+    """Some sandboxes count the time of all CPUs only."""
+    lines = ["cpu 50 0 0 1000 0 0 0 0 0 0", *(f"cpu{cpu} 0 0 0 0 0 0 0 0 0 0" for cpu in [*CPUS, max(CPUS) + 1])]
+    with pytest.raises(NoCounters):
+        OtherProcesses(root=build(tmp_path, {"proc/stat": "\n".join(lines)}))

@@ -13,11 +13,13 @@ from accelbench.profiling.machine.vendor_peaks import (
     PREFIXES,
     card_peak,
     cards,
+    core_flops_per_cycle,
     cores,
     cpu_flops_per_cycle,
     find_card,
+    flops_at_highest_clocks,
 )
-from accelbench.profiling.records.environment import Cpu, Environment, Gpu, Limits, Memory, Software, System
+from accelbench.profiling.records.environment import CoreKind, Cpu, Environment, Gpu, Limits, Memory, Software, System
 
 DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
 
@@ -327,6 +329,20 @@ def test_a_core_is_found_by_its_model_numbers(cpu: Cpu, float64: int) -> None:
 )
 def test_an_unknown_core_or_one_with_variants_has_no_peak(cpu: Cpu) -> None:
     assert cpu_flops_per_cycle(cpu, "float64") is None
+
+
+def test_the_peak_of_several_kinds_of_cores_is_their_sum_or_unknown() -> None:
+    """The cores are the ones of `peaks.toml`: 10 × 16 FLOP per cycle at 3 GHz, and 8 × 8 at 2 GHz."""
+    fast = CoreKind(name="Neoverse-V2", cpus=list(range(10)), cores=10, frequency_mhz=3000)
+    slow = CoreKind(name="Neoverse-N1", cpus=list(range(10, 18)), cores=8, frequency_mhz=2000)
+    cpu = processor("ARM", "asimd", model="Neoverse-V2 + Neoverse-N1").model_copy(update={"kinds": [fast, slow]})
+    assert core_flops_per_cycle(cpu, fast)["float64"] == 16
+    assert flops_at_highest_clocks(cpu, "float64") == 10 * 16 * 3e9 + 8 * 8 * 2e9
+    assert cpu_flops_per_cycle(cpu, "float64") is None
+    for changes in ({"name": "Cortex-A725"}, {"frequency_mhz": None}, {"cores": None}):
+        kinds = [fast, slow.model_copy(update=changes)]
+        assert flops_at_highest_clocks(cpu.model_copy(update={"kinds": kinds}), "float64") is None
+    assert flops_at_highest_clocks(processor("ARM", "asimd", model="Neoverse-V2"), "float64") is None
 
 
 @given(st.sampled_from(["GenuineIntel", "AuthenticAMD"]), st.sampled_from([6, 23, 25, 26]), st.integers(0, 255))

@@ -428,3 +428,32 @@ def test_a_gap_in_the_samples_is_a_stop_only_if_the_process_stood_still(ran: flo
     watched._ran -= ran
     watched.sample()
     assert watched.end().stopped_s == pytest.approx(stopped_s, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "seconds", "joules"),
+    [(5.0, 30.0, 2.0, 25.0), (30.0, 5.0, 2.0, None), (5.0, 5.0, 2.0, None), (0.0, 1.8e16, 2.0, None)],
+)
+def test_an_energy_that_is_impossible_is_unknown(
+    first: float, last: float, seconds: float, joules: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OneCard:
+        readings = iter([first, last])
+
+        def energy(self) -> float:
+            return next(self.readings)
+
+        def read(self) -> list[object]:
+            return []
+
+        def throttle_reasons(self) -> list[str]:
+            return []
+
+    monkeypatch.setattr(sensors, "_open_cards", lambda request, missing: OneCard())
+    watched = sensors.Sensors(sensors.SensorRequest(os.getpid(), 0.5, cards=["0"]))
+    clock = iter([100.0, 100.0, *[100.0 + seconds] * 9])
+    monkeypatch.setattr(sensors, "perf_counter", lambda: next(clock))
+    watched.begin()
+    found = watched.end()
+    assert found.energy_j == joules
+    assert bool(found.missing) == (joules is None)

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.profiling.machine.environment.limits import Throttling
-from accelbench.profiling.telemetry.totals import Totals, difference, read_swapping, read_throttling_events, read_totals
+from accelbench.profiling.telemetry.totals import (
+    Totals,
+    difference,
+    read_schedules,
+    read_swapping,
+    read_throttling_events,
+    read_totals,
+)
 from tests.fixtures.machines import CGROUP_V2, XEON, build
 
 
@@ -58,3 +65,14 @@ def test_without_kernel_files_the_other_counters_remain(tmp_path: Path) -> None:
     assert {"cpu.busy_s", "cpu.own_s", "process.major_faults"} <= read.counters.keys()
     assert not {"cgroup.throttled_s", "memory.swapped_bytes", "cpu.thermal_throttles"} & read.counters.keys()
     assert (read.waits_s, read.energy_uj) == ({}, {})
+
+
+def test_an_energy_counter_that_does_not_move_is_unknown() -> None:
+    begin, end = (totals(energy={"p": (500, 1000)}) for _ in range(2))
+    assert "cpu.energy_j" not in difference(begin, replace(end, wall_s=2.0))
+
+
+def test_threads_without_counted_time_have_no_waiting(tmp_path: Path) -> None:
+    schedule = "proc/self/task/{}/schedstat"
+    assert read_schedules(build(tmp_path, {schedule.format(1): "0 0 0", schedule.format(2): "0 0 0"})) == {}
+    assert read_schedules(build(tmp_path, {schedule.format(2): "5000000000 0 9"})) == {1: (0.0, 0.0), 2: (5.0, 0.0)}

@@ -24,7 +24,7 @@ def broken_down(traces: Traced, name: str) -> tuple[TraceAnalysis, analysis.Brea
     return found, found.breakdown
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 def test_a_slow_generator_gives_input_wait(traces: Traced) -> None:
     found, steps = broken_down(traces, "slow input")
     assert steps.steps == 8
@@ -32,7 +32,7 @@ def test_a_slow_generator_gives_input_wait(traces: Traced) -> None:
     assert str(found.input_verdict).startswith("highly input-bound")
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 def test_large_matrix_products_give_kernel_time(traces: Traced) -> None:
     found, steps = broken_down(traces, "big products")
     assert steps.share("kernel") > 0.6
@@ -40,14 +40,14 @@ def test_large_matrix_products_give_kernel_time(traces: Traced) -> None:
     assert found.operations
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 def test_small_steps_give_host_time(traces: Traced) -> None:
     """Fetching the next batch takes about half of the 0.2 ms, with large variation."""
     _, steps = broken_down(traces, "small")
     assert steps.share("host") > 3 * steps.share("kernel")
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 def test_xprof_finds_the_same_share_of_input(tensorflow_traces: Traced) -> None:
     found, steps = broken_down(tensorflow_traces, "slow input")
     assert found.xprof_steps is not None

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelbench.profiling.machine.environment.caches import parse_size
 from accelbench.profiling.machine.environment.cpu import (
     collect_cpu,
     collect_energy,
     collect_throttle_count,
     cores_before_threads,
-    parse_size,
 )
 from accelbench.profiling.machine.environment.files import format_cpu_list, parse_cpu_list
 from tests.fixtures.machines import GRACE, XEON, build
+from tests.fixtures.odd_machines import MACHINES
 
 UNTIMED = settings(deadline=None)  # the machine may be busy
 
@@ -51,6 +52,13 @@ def test_cores_come_before_their_second_hardware_threads(
     path = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     root = build(tmp_path, {path.format(number): text for number, text in enumerate(siblings) if text})
     assert cores_before_threads([3, 2, 1, 0], root) == order
+
+
+def test_cores_of_the_fastest_kind_come_first(tmp_path: Path) -> None:
+    root = build(tmp_path, MACHINES["an Alder Lake"].files)
+    assert cores_before_threads(range(6), root) == [0, 2, 4, 5, 1, 3]
+    root = build(tmp_path / "other", MACHINES["a GB10"].files)
+    assert cores_before_threads(range(4), root) == [2, 3, 0, 1]
 
 
 def test_an_arm_processor_is_named_by_implementer_and_part(tmp_path: Path) -> None:

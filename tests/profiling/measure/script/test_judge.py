@@ -8,9 +8,19 @@ from pathlib import Path
 import pytest
 
 from accelbench.profiling.host.stacks import Stacks, parse_stacks
-from accelbench.profiling.measure.script.events import ScriptStep
-from accelbench.profiling.measure.script.judge import checked, help_input, samples_of, timing_of, waiting_of
+from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
+from accelbench.profiling.measure.script.judge import (
+    checked,
+    help_input,
+    memory_of,
+    ranks_of,
+    samples_of,
+    slow_rank_of,
+    timing_of,
+    waiting_of,
+)
 from accelbench.profiling.measure.script.lines import code_lines
+from accelbench.profiling.measure.script.observe import ScriptObserver
 from accelbench.profiling.records.bottleneck import Bottleneck, Bound
 from accelbench.profiling.records.script import PrefetchedSteps
 
@@ -85,6 +95,30 @@ def test_lines_are_of_the_users_own_files_without_the_libraries_frames(tmp_path:
     waiting, other = code_lines(stacks, 7, is_own, tmp_path)
     assert [(line.file, line.line, line.share) for line in waiting] == [("pkg/data.py", 4, 0.75), ("train.py", 9, 0.25)]
     assert [(line.file, line.line, line.share) for line in other] == [("train.py", 11, 0.9)]
+
+
+def test_fragmentation_is_the_unused_share_of_the_reserved_memory(tmp_path: Path) -> None:
+    found = ScriptObserver(lambda: False, tmp_path, tmp_path, 1.0, experiments=False)
+    assert memory_of(found).fragmentation is None
+    found.events.memory = {"peak": 6_000, "reserved": 8_000, "limit": 10_000}
+    memory = memory_of(found)
+    assert (memory.device_peak, memory.fragmentation, memory.device_limit) == (6_000, 0.25, 10_000)
+
+
+def test_ranks_are_compared_in_their_common_steps(tmp_path: Path) -> None:
+    found = ScriptObserver(lambda: False, tmp_path, tmp_path, 1.0, experiments=False, ranked=True)
+    assert (ranks_of(found), slow_rank_of(found, 0.1)) == ([], None)
+    found.others = {1: ScriptEvents(tmp_path)}
+    for number in range(100):
+        jitter = 1e-5 * (number * 7 % 10)
+        found.events.parts[number] = (0.01 + jitter, 0.02, None, None)
+        found.others[1].parts[number + 20] = (0.01 + jitter, 0.03 + jitter, None, None)
+    first, second = ranks_of(found)
+    assert (first.rank, second.rank, first.steps, second.steps) == (0, 1, 80, 80)
+    assert first.parts == {"input": pytest.approx(0.01, rel=0.01), "forward": pytest.approx(0.02)}
+    slow = slow_rank_of(found, 0.1)
+    assert slow
+    assert (slow.rank, slow.part, slow.delay_s) == (1, "forward", pytest.approx(0.01, rel=0.01))
 
 
 @pytest.mark.parametrize(

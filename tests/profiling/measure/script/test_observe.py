@@ -38,3 +38,22 @@ def test_timed_steps_are_of_the_better_source(optimizer_steps: int, tmp_path: Pa
     assert len(observer.untouched) >= FEWEST_STEPS
     assert all(step.seconds >= 0.02 for step in observer.untouched)
     assert observer.untouched[-1].kind == "drained"
+
+
+def test_the_ranks_of_a_launcher_are_awaited(tmp_path: Path) -> None:
+    with exchange_folder() as folder:
+        observer = ScriptObserver(lambda: True, folder, tmp_path, 1.0, experiments=False, ranked=True)
+        folders = [folder / f"{rank}-{os.getpid()}" for rank in (1, 0)]
+        for path in folders:
+            path.mkdir()
+        (folders[0] / "commands").touch()
+        observer._read()
+        (folders[0] / "events").touch()
+        observer._read()
+        (folders[0] / "events").write_text("'hello'\t7\t'/'\t''\t''\n'world'\t2\n", encoding="ascii")
+        observer._read()
+        assert observer.events.pid is None
+        (folders[1] / "events").write_text("'hello'\t8\t'/'\t''\t''\n'world'\t2\n", encoding="ascii")
+        observer._read()
+        assert (observer.rank, observer.events.pid, [*observer.others]) == (0, 8, [1])
+        assert observer.others[1].pid == 7
