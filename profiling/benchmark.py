@@ -7,6 +7,7 @@ import itertools
 import symtable
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from operator import itemgetter
@@ -22,6 +23,8 @@ Values = tuple[Scalar, ...]
 T = TypeVar("T", bound=str)
 Fact: TypeAlias = T | Callable[[Point], T]
 """A value for all points of a benchmark, or a function of the point."""
+NEUTRAL = "any"
+"""Value of `{device}` in the names of implementation files that run on every device: `any_jax.py`."""
 Only = Mapping[str, Mapping[Scalar, Mapping[str, Values]]]
 """Allowed combinations: by axis and value, the allowed values of other axes."""
 
@@ -81,6 +84,10 @@ class Task:
     sample: Callable[[int], float] | None = None
     """The function that times the given number of executions, started by all participating ranks at the same time, and
     returns the seconds per execution; None if `run` is timed.
+    """
+    overhead: Callable[[], float] | None = None
+    """The function that returns the seconds that a call of `sample` takes in addition to its executions. A sample then
+    has so many executions that this is at most 1 % of it; None if it is negligible.
     """
     together: Together | None = None
     """The joint execution by several ranks; None for a task of one process."""
@@ -149,7 +156,7 @@ class Benchmark:
     axes: Mapping[str, Values | Mapping[str, Values]]
     metric: MainMetric
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    choices: Mapping[str, Values] = field(default_factory=dict)
+    choices: Mapping[str, Values | Mapping[str, Values]] = field(default_factory=dict)
     optional: Mapping[str, Values] = field(default_factory=dict)
     only: Only = field(default_factory=dict)
     backends: tuple[str, ...] = ()
@@ -212,12 +219,20 @@ class Benchmark:
 
     def axes_on(self, device: Device) -> dict[str, Values]:
         """Return the default values of each axis on a device."""
-        own = {axis: v[device] if isinstance(v, Mapping) else v for axis, v in self.axes.items()}
-        return own | dict(self.optional)
+        return _on(device, self.axes) | dict(self.optional)
+
+    def choices_on(self, device: Device) -> dict[str, Values]:
+        """Return all accepted values, on a device, of each axis with more of them than default values."""
+        return _on(device, self.choices)
 
     def implementation(self, device: Device, params: Mapping[str, Scalar]) -> str | None:
-        """Return the name of the module that implements the point; None if the decorated function prepares it."""
-        return self.module.format(device=device, **params) or None
+        """Return the name of the module that implements the point; None if the decorated function prepares it.
+
+        It is the module for the device, or else the one for every device.
+        """
+        values = {axis: values[0] for axis, values in self.optional.items()} | dict(params)
+        own, neutral = (self.module.format(device=name, **values) for name in (device, NEUTRAL))
+        return (neutral if "{impl}" in self.module and _has_only(neutral, own) else own) or None
 
     def vendors_of(self, point: Point) -> tuple[str, ...]:
         """Return the vendors of the devices that the point's implementation supports; empty for all."""
@@ -259,6 +274,17 @@ def implemented(point: Point) -> Task:
     assert name is not None, f"{point.benchmark} declares no module"
     task: Task = import_module(name).prepare(point)
     return task
+
+
+@cache
+def _has_only(module: str, other: str) -> bool:
+    """Return whether the first module exists and the other one does not."""
+    return find_spec(other) is None and find_spec(module) is not None
+
+
+def _on(device: Device, axes: Mapping[str, Values | Mapping[str, Values]]) -> dict[str, Values]:
+    """Return the values of each axis on a device."""
+    return {axis: values[device] if isinstance(values, Mapping) else values for axis, values in axes.items()}
 
 
 def implementations(module: str, device: Device) -> Values:
@@ -325,7 +351,7 @@ def benchmark(
     axes: Mapping[str, Values | Mapping[str, Values]],
     metric: MainMetric,
     limits: Mapping[str, tuple[int, int]] | None = None,
-    choices: Mapping[str, Values] | None = None,
+    choices: Mapping[str, Values | Mapping[str, Values]] | None = None,
     optional: Mapping[str, Values] | None = None,
     only: Only | None = None,
     backends: tuple[str, ...] = (),
@@ -359,7 +385,7 @@ def benchmark(
     limits
         Smallest and largest value of integer axes; at least 1 by default.
     choices
-        All accepted values of an axis, if its defaults are a subset of them.
+        All accepted values of an axis, or a mapping from device to them, if its defaults are a subset of them.
     optional
         Further axes with their default values; a point has such an axis only if another value is requested.
     only
@@ -375,7 +401,8 @@ def benchmark(
         Implementation module of a point, as a pattern of its device and axes
         (`accelbench.kernels.stream.{device}_{impl}`). The module has a function `prepare(point)`; one process imports
         it for many points. If `impl` is not among the axes, it becomes the first axis, and its values are found by file
-        name: a new file is a new implementation.
+        name: a new file is a new implementation. A file with `any` in place of the device is one for every device; it
+        is not measured by default on a device that has others.
     bound, dtype, cores
         Resource that bounds the rate, of which the rate is reported as a share: `arithmetic` in `dtype` on one or all
         `cores`, or `memory`. Each is a value, or a function of the point such as `axis("precision")`. They are declared
@@ -393,8 +420,11 @@ def benchmark(
         by the constant `VENDORS`. Points on other GPUs are skipped.
     """
 
-    if "{impl}" in module and "impl" not in axes:
-        axes = {"impl": {device: implementations(module, device) for device in devices}, **axes}
+    if "{impl}" in module and "impl" not in {*axes, *(optional or {})}:
+        own = {device: implementations(module, device) for device in devices}
+        if neutral := implementations(module, NEUTRAL):
+            choices = {"impl": {device: (*own[device], *neutral) for device in devices}, **(choices or {})}
+        axes = {"impl": {device: own[device] or neutral for device in devices}, **axes}
 
     def declare(function: Callable[..., object]) -> Callable[[Point], Prepared]:
         if name in REGISTRY:

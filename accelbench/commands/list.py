@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -77,6 +77,10 @@ def _described(benchmark: Benchmark) -> dict[str, Any]:
         device: {axis: list(values) for axis, values in benchmark.axes_on(device).items()}
         for device in benchmark.devices
     }
+    choices = {
+        axis: {device: list(each) for device, each in values.items()} if isinstance(values, Mapping) else list(values)
+        for axis, values in benchmark.choices.items()
+    }
     return {
         "name": benchmark.name,
         "summary": benchmark.summary,
@@ -85,7 +89,7 @@ def _described(benchmark: Benchmark) -> dict[str, Any]:
         "backends": list(benchmark.backends),
         "figure": benchmark.metric,
         "axes": axes,
-        "choices": {axis: list(values) for axis, values in benchmark.choices.items()},
+        "choices": choices,
         "limits": {axis: list(ends) for axis, ends in benchmark.limits.items()},
         "rules": benchmark.rules(),
         "time_limit_s": benchmark.time_limit_s,
@@ -114,7 +118,11 @@ def _axes(benchmark: Benchmark) -> Iterator[tuple[str, str]]:
         by_axes.setdefault(axes, []).append(device)
     for axes, devices in by_axes.items():
         yield axes, f"  ({', '.join(devices)})" if len(by_axes) > 1 else ""
-    for axis, choices in benchmark.choices.items():
-        yield "", f"{axis}: {', '.join(map(str, choices))}"
+    for axis in benchmark.choices:
+        by_values: dict[str, list[str]] = {}
+        for device in benchmark.devices:
+            by_values.setdefault(", ".join(map(str, benchmark.choices_on(device)[axis])), []).append(device)
+        for values_text, devices in by_values.items():
+            yield "", f"{axis}: {values_text}" + (f"  ({', '.join(devices)})" if len(by_values) > 1 else "")
     if rules := benchmark.rules():
         yield "", "; ".join(rules)

@@ -371,7 +371,8 @@ def replaced_backend(points: Iterable[Point], requested: str | None) -> str | No
 
 def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Scalar:
     """Return the value in the axis's type; raise `UserError` if the axis does not allow it."""
-    known = benchmark.choices.get(axis, benchmark.axes_on(device)[axis])
+    choices = benchmark.choices_on(device)
+    known = choices.get(axis, benchmark.axes_on(device)[axis])
     name = f"{benchmark.name}: {axis}={value}"
     one_of = f"{name}: {axis} must be one of {', '.join(map(str, known))}"
     if isinstance(known[0], str):
@@ -381,7 +382,7 @@ def _check(benchmark: Benchmark, axis: str, value: Scalar, device: Device) -> Sc
     number = _integer(value)
     if number is None:
         raise UserError(f"{name}: {axis} must be an integer")
-    if axis in benchmark.choices and number not in known:
+    if axis in choices and number not in known:
         raise UserError(one_of)
     low, high = benchmark.limits.get(axis, (1, None))
     if number < low:

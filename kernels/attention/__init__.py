@@ -8,13 +8,13 @@ from accelbench.profiling.benchmark import axis, benchmark
 
 @benchmark(
     "attention",
-    devices=("cpu", "gpu"),
+    devices=("cpu", "gpu", "tpu"),
     module="accelbench.kernels.attention.{device}_{impl}",
     axes={
-        "dtype": {"cpu": ("float32",), "gpu": ("float16", "bfloat16")},
+        "dtype": {"cpu": ("float32",), "gpu": ("float16", "bfloat16"), "tpu": ("bfloat16",)},
         "head": (64, 128),
-        "sequence": {"cpu": (512, 2048), "gpu": (2048, 8192)},
-        "heads": {"cpu": (12,), "gpu": (64,)},
+        "sequence": {"cpu": (512, 2048), "gpu": (2048, 8192), "tpu": (2048,)},
+        "heads": {"cpu": (12,), "gpu": (64,), "tpu": (64,)},
         "mask": ("causal",),
     },
     limits={"head": (1, 512), "sequence": (1, 1 << 17), "heads": (1, 1 << 14)},

@@ -8,6 +8,7 @@ from accelbench.profiling.benchmark import Only, axis, benchmark
 DTYPES = {
     "cpu": ("float32", "float64"),
     "gpu": ("float64", "float32", "tf32", "float16", "bfloat16", "int8", "fp8"),
+    "tpu": ("bfloat16", "float32", "int8"),
 }
 HALF = ("float16", "bfloat16")
 ONLY: Only = {
@@ -18,20 +19,20 @@ ONLY: Only = {
         "dots": {"dtype": ("bfloat16", "int8")},
     }
 }
-"""Types of our own kernels; the vendor's library has all types."""
+"""Types of our own kernels; the vendor's library and JAX have all types of the device."""
 
 
-NARROW_TYPES: Only = {"dtype": {dtype: {"device": ("gpu",)} for dtype in ("tf32", "float16", "fp8")}}
-"""Types on GPUs only. CPUs support bfloat16 and int8 as well, but do not measure them by default."""
+BY_DEVICE: Only = {"dtype": {"tf32": {"device": ("gpu",)}, "float64": {"device": ("cpu", "gpu")}}}
+"""Types that not every kind of device has. Narrow types are not measured on CPUs by default."""
 
 
 @benchmark(
     "matmul",
-    devices=("cpu", "gpu"),
+    devices=("cpu", "gpu", "tpu"),
     module="accelbench.kernels.matmul.{device}_{impl}",
-    axes={"dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192)}},
+    axes={"dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192), "tpu": (4096, 8192)}},
     choices={"dtype": DTYPES["gpu"]},
-    only={**ONLY, **NARROW_TYPES},
+    only={**ONLY, **BY_DEVICE},
     metric="flops",
     bound="arithmetic",
     dtype=axis("dtype"),
@@ -44,11 +45,11 @@ def matmul() -> None:
 
 @benchmark(
     "gemm",
-    devices=("cpu", "gpu"),
+    devices=("cpu", "gpu", "tpu"),
     module="accelbench.kernels.matmul.{device}_{impl}",
     axes={
-        "dtype": {"cpu": ("float32",), "gpu": ("float32", "bfloat16")},
-        "shape": {"cpu": CPU_SHAPES, "gpu": tuple(SHAPES)},
+        "dtype": {"cpu": ("float32",), "gpu": ("float32", "bfloat16"), "tpu": ("bfloat16",)},
+        "shape": {"cpu": CPU_SHAPES, "gpu": tuple(SHAPES), "tpu": tuple(SHAPES)},
     },
     choices={"shape": tuple(SHAPES)},
     only=ONLY,

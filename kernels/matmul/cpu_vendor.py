@@ -15,7 +15,7 @@ import numpy as np
 from accelbench.kernels.matmul import onednn
 from accelbench.kernels.matmul.cpu_task import cpu_task
 from accelbench.kernels.matmul.narrow_task import NARROW
-from accelbench.profiling.benchmark import Task
+from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.machine.limiting_settings import BLAS
 from accelbench.profiling.records.point import Point
 
@@ -24,5 +24,7 @@ def prepare(point: Point) -> Task:
     """Return the task of multiplying random matrices by `numpy.matmul`, or by oneDNN for types that NumPy lacks."""
     if point["dtype"] in NARROW:
         return onednn.prepare(point)
+    if point["dtype"] not in ("float32", "float64"):
+        raise Skip(f"NumPy's BLAS and oneDNN have no {point['dtype']} on CPUs: measure impl=jax")
     task = cpu_task(point, lambda _product, _dtype: lambda a, b, c: np.matmul(a, b, out=c))
     return replace(task, library=BLAS)

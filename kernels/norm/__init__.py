@@ -7,7 +7,7 @@ from accelbench.profiling.benchmark import benchmark
 
 @benchmark(
     "norm",
-    devices=("cpu", "gpu"),
+    devices=("cpu", "gpu", "tpu"),
     module="accelbench.kernels.norm.{device}_{impl}",
     axes={"width": (1024, 8192)},
     limits={"width": (1, 1 << 20)},

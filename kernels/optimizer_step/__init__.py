@@ -7,7 +7,7 @@ from accelbench.profiling.benchmark import benchmark
 
 @benchmark(
     "optimizer-step",
-    devices=("cpu", "gpu"),
+    devices=("cpu", "gpu", "tpu"),
     module="accelbench.kernels.optimizer_step.{device}_{impl}",
     axes={},
     metric="bytes",

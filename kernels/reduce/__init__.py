@@ -7,11 +7,16 @@ from accelbench.profiling.benchmark import benchmark
 
 @benchmark(
     "reduce",
-    devices=("cpu", "gpu"),
+    devices=("cpu", "gpu", "tpu"),
     module="accelbench.kernels.reduce.{device}_{impl}",
     axes={
-        "dtype": ("float64", "float32", "int32"),
+        "dtype": {
+            "cpu": ("float64", "float32", "int32"),
+            "gpu": ("float64", "float32", "int32"),
+            "tpu": ("float32", "int32"),
+        },
     },
+    only={"dtype": {"float64": {"device": ("cpu", "gpu")}}},
     metric="bytes",
     bound="memory",
 )

@@ -7,7 +7,7 @@ from accelbench.profiling.benchmark import benchmark
 
 @benchmark(
     "softmax-xent",
-    devices=("cpu", "gpu"),
+    devices=("cpu", "gpu", "tpu"),
     module="accelbench.kernels.softmax_xent.{device}_{impl}",
     axes={"vocabulary": (32_000, 50_257)},
     limits={"vocabulary": (1, 1 << 20)},

@@ -7,13 +7,13 @@ from accelbench.profiling.benchmark import benchmark
 
 @benchmark(
     "stream",
-    devices=("cpu", "gpu"),
+    devices=("cpu", "gpu", "tpu"),
     module="accelbench.kernels.stream.{device}_{impl}",
     axes={
         "op": ("copy", "mul", "add", "triad", "dot"),
-        "dtype": ("float64", "float32"),
+        "dtype": {"cpu": ("float64", "float32"), "gpu": ("float64", "float32"), "tpu": ("float32",)},
     },
-    only={"impl": {"vendor": {"op": ("copy",)}}},
+    only={"impl": {"vendor": {"op": ("copy",)}}, "dtype": {"float64": {"device": ("cpu", "gpu")}}},
     metric="bytes",
     bound="memory",
     ceiling=True,

@@ -13,7 +13,8 @@ import numpy as np
 from accelbench.kernels.lib.exact import LARGEST, exact_sum, verify_sum
 from accelbench.kernels.lib.gpu.arrays import array_length, poison, put
 from accelbench.kernels.lib.random_array import PART, RandomArray, draw_normal, draw_whole
-from accelbench.kernels.stream.operations import SCALAR, work_of
+from accelbench.kernels.stream.accuracy import verify_elements
+from accelbench.kernels.stream.operations import READS_Y, work_of
 from accelbench.profiling.benchmark import Output, Task
 from accelbench.profiling.devices.cupy_device import cupy_library, synchronize
 from accelbench.profiling.records.point import Point
@@ -21,7 +22,6 @@ from accelbench.profiling.records.quality import Metric, Verification
 
 DOWNLOADED = 256 * PART
 """Elements of a result copied to the host at a time, up to 128 MiB."""
-READS_Y = ("add", "triad", "dot")
 
 Bind = Callable[[Any, Any, Any, Any], Callable[[int], object]]
 
@@ -89,38 +89,6 @@ def results_of(op: str, x: RandomArray, y: RandomArray, out: Any) -> Iterator[tu
         second = y.parts(begin, end) if op in READS_Y else None
         for i, part in enumerate(x.parts(begin, end)):
             yield part, second and next(second), host[i * PART : i * PART + len(part)]
-
-
-def verify_elements(op: str, dtype: Any, parts: Iterable[tuple[Any, Any, Any]]) -> Verification:
-    """Check every element of copy, mul, add or triad against float64, given (x, y, out) in parts.
-
-    Errors are relative to the sum of the magnitudes of the terms. Each operation rounds once, by at most u = ε/2 of its
-    result; triad rounds the product and the sum, 2u (once if fused). The rounding of SCALAR to the type adds u for mul
-    and triad. A copy must be exact.
-    """
-    limit = {"copy": 0, "mul": 2, "add": 1, "triad": 3}[op] * float(np.finfo(dtype).eps) / 2
-    worst = max(_largest_error(op, *part) for part in parts)
-    # The float64 reference is rounded, too, which matters if the type is float64.
-    reference = 3 * float(np.finfo(np.float64).eps) / 2 if op != "copy" else 0.0
-    return Verification(
-        passed=worst <= limit + reference, method="float64, every element", error=worst, tolerance=limit + reference
-    )
-
-
-def _largest_error(op: str, x: Any, y: Any, out: Any) -> float:
-    # In place, because allocating temporaries would take longer than the arithmetic.
-    error = np.multiply(x, SCALAR if op == "mul" else 1.0, dtype=np.float64)
-    scale = np.abs(error)
-    if op in READS_Y:
-        second = np.multiply(y, SCALAR if op == "triad" else 1.0, dtype=np.float64)
-        error += second
-        scale += np.abs(second, out=second)
-    error -= out
-    error = np.abs(error, out=error)
-    error /= np.maximum(scale, np.finfo(x.dtype).tiny, out=scale)
-    largest = float(error.max())
-    # NaN, from an element that was not written, counts as the largest possible error.
-    return largest if np.isfinite(largest) else float(np.finfo(np.float64).max)
 
 
 def longest_chain(length: int, blocks: int, threads: int) -> int:

@@ -9,6 +9,8 @@ from accelbench.profiling.records.work import Work
 
 SCALAR = 0.4
 """BabelStream's factor s."""
+READS_Y = ("add", "triad", "dot")
+"""Operations with two inputs."""
 ARRAYS_MOVED = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2}
 FLOPS_PER_ELEMENT = {"copy": 0, "mul": 1, "add": 1, "triad": 2, "dot": 2}
 

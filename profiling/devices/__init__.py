@@ -121,7 +121,9 @@ class DeviceKind(ABC):
         sample = task.sample or partial(sample_seconds, run)
         # What disturbs the other ranks is not known here.
         causes = open_causes if world().size == 1 else None
-        return run, lambda max_seconds: time_host(sample, max_seconds, patience_s, causes)
+        return run, lambda max_seconds: time_host(
+            sample, max_seconds, patience_s, causes, task.overhead() if task.overhead else 0.0
+        )
 
     def cards(self, count: int) -> list[str]:
         """Return the addresses of the first `count` cards; empty without sensors."""

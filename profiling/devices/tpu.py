@@ -22,6 +22,7 @@ class Tpu(DeviceKind):
     name = "tpu"
     title = "TPU"
     vendor = "google"
+    package_set = "tpu"
 
     def find(self, root: Path = Path("/")) -> str:
         """Return the device file of the TPU, or the environment variable that names it."""

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from accelbench.profiling.benchmark import Benchmark, Serving, Skip, Task, Training
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.machine.limiting_settings import limiting_settings
+from accelbench.profiling.measure.compilations import JaxCompilations
 from accelbench.profiling.measure.observer import Observer
 from accelbench.profiling.measure.profiled_steps import KeptFolders
 from accelbench.profiling.measure.training import train, with_scalars
@@ -187,7 +188,7 @@ def time_samples(
     with observer.place:
         with phase("warmup_s"):
             soak(run)
-        with observer, phase("measure_s"):
+        with observer, phase("measure_s"), JaxCompilations() as compilations:
             timing = time()
         if timing.upper_bound and waits_for_itself(observer.sampler.result()):
             timing = without_causes(timing)
@@ -195,7 +196,7 @@ def time_samples(
         timing = without_shared(timing, launched, observer.sampler.shared_times())
         found = _finite(metrics(timing.summary.median)) if metrics else {}
     observed = observer.result(by_sample=by_sample)
-    observed["noise"] += clock_flags(timing)
+    observed["noise"] += clock_flags(timing) + compilations.flags()
     return observed | {"timing": timing, "metrics": found}
 
 

@@ -29,6 +29,8 @@ MOST_DISTURBED_S = 0.2
 """Largest time of disturbed samples that do not count for the number of executions per sample."""
 MIN_SAMPLE_SECONDS = 1e-3
 """Minimum length of a sample, much longer than the resolution and the overhead of the timer (about 50 ns)."""
+MOST_OVERHEAD = 0.01
+"""Largest share of a sample that the known overhead of its timed call may have."""
 PATIENCE_SHARE = 0.5
 """Default of the additional time for clean samples, relative to the planned time."""
 SOAK_SECONDS = 0.3
@@ -50,8 +52,10 @@ def sample_seconds(run: Callable[[], object], loops: int) -> float:
     return (perf_counter_ns() - begin) / loops * 1e-9
 
 
-def choose_loops(sample: Callable[[int], float], log: CauseLog | None = None) -> int:
-    """Return the smallest power of two of executions with which a sample takes at least `MIN_SAMPLE_SECONDS`.
+def choose_loops(
+    sample: Callable[[int], float], log: CauseLog | None = None, shortest_s: float = MIN_SAMPLE_SECONDS
+) -> int:
+    """Return the smallest power of two of executions with which a sample takes at least `shortest_s` seconds.
 
     Three consecutive samples must be long enough, since a single one may have been interrupted; a single execution of
     100 ms suffices. With a log of causes, disturbed samples do not count, up to `MOST_DISTURBED_S` in total. Raises
@@ -62,17 +66,12 @@ def choose_loops(sample: Callable[[int], float], log: CauseLog | None = None) ->
         seconds = sample(loops) * loops
         if not seconds >= 0:
             raise ArithmeticError(f"the clock returned an invalid sample time of {seconds} s")
-        if (
-            log
-            and seconds >= MIN_SAMPLE_SECONDS
-            and disturbed_s < MOST_DISTURBED_S
-            and log.is_disturbed_by_now(seconds)
-        ):
+        if log and seconds >= shortest_s and disturbed_s < MOST_DISTURBED_S and log.is_disturbed_by_now(seconds):
             disturbed_s += seconds
-        elif seconds < MIN_SAMPLE_SECONDS:
+        elif seconds < shortest_s:
             loops, long_enough = 2 * loops, 0
         else:
-            long_enough += 3 if loops == 1 and seconds >= 100 * MIN_SAMPLE_SECONDS else 1
+            long_enough += 3 if loops == 1 and seconds >= 100 * shortest_s else 1
     return loops
 
 
@@ -130,15 +129,17 @@ def time_host(
     max_seconds: float,
     patience_s: float | None = None,
     open_causes: Callable[[], CauseLog | None] | None = None,
+    overhead_s: float = 0.0,
 ) -> Timing:
     """Take samples until the stopping rule ends the sampling; the caller warms up first (`soak`).
 
     `sample(loops)` times `loops` executions and returns the seconds per execution, as `sample_seconds` does. With a log
     from `open_causes`, the stopping rule and the statistics are of the clean samples. If they are too few after
-    `max_seconds`, sampling continues for at most `patience_s`, by default half of `max_seconds`.
+    `max_seconds`, sampling continues for at most `patience_s`, by default half of `max_seconds`. A sample is so long
+    that `overhead_s`, the known overhead of a call of `sample`, is at most 1 % of it.
     """
     log = open_causes() if open_causes else None
-    loops = choose_loops(sample, log)
+    loops = choose_loops(sample, log, max(MIN_SAMPLE_SECONDS, overhead_s / MOST_OVERHEAD))
     if log:
         log.clear()
     rule, samples = StoppingRule(max_seconds), list[float]()

@@ -36,6 +36,7 @@ from tests.bench_self.strategies import strategy_against_none
 from tests.bench_self.training import against_bare_fit
 from tests.bench_self.treesearch import flowshop, nqueens, uts
 from tests.bench_self.verdicts import verdicts_on_known_cases
+from tests.bench_self.xla import against_bare_jax
 
 REPORT_WIDTH = 120
 PARTS = {
@@ -50,6 +51,7 @@ PARTS = {
     "likwid": (against_likwid,),
     "caches": (against_likwid_by_level,),
     "matmul": (matmul_against_vendor,),
+    "jax": (against_bare_jax,),
     "treesearch": (nqueens, uts, flowshop),
     "training": (against_bare_fit,),
     "probes": (profiler_overhead,),

@@ -34,7 +34,7 @@ CHECKS = "accelbench.kernels.treesearch.nqueens.borders", "accelbench.kernels.tr
 """Modules with kernels of the verification only, which recount boards that are not in the published table."""
 NARROW = "accelbench.kernels.peak_arith.cpu_dots", "accelbench.kernels.peak_arith.cpu_tiles"
 """Modules with kernels that are called only if this CPU has their instructions."""
-OTHERS = "vendor", "torch", "mpi", "gloo"
+OTHERS = "vendor", "torch", "jax", "mpi", "gloo"
 """Implementations by libraries."""
 Signatures = list[tuple[str, str, Any]]
 """Module, name and argument types of each kernel."""
@@ -63,7 +63,8 @@ def smallest_points() -> Iterator[Any]:
         axes = benchmark.axes_on("cpu") if "cpu" in benchmark.devices else {"processes": ()}
         if "processes" in axes:
             continue  # benchmarks of links between processes have no CPU kernels
-        axes = {**axes, **{axis: benchmark.choices[axis] for axis in benchmark.optional if axis in benchmark.choices}}
+        choices = benchmark.choices_on("cpu") if "cpu" in benchmark.devices else {}
+        axes = {**axes, **{axis: choices[axis] for axis in benchmark.optional if axis in choices}}
         values = [(min(v),) if all(isinstance(x, int) for x in v) else v for v in axes.values()]
         for chosen in product(*values):
             params = dict(zip(axes, chosen, strict=True))

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelbench.kernels.stream.gpu_task import longest_chain, verify_dot, verify_elements
+from accelbench.kernels.stream.accuracy import verify_elements
+from accelbench.kernels.stream.gpu_task import longest_chain, verify_dot
 from accelbench.kernels.stream.operations import SCALAR
 
 

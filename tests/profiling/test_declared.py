@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from accelbench.profiling import benchmark as declaration
 from accelbench.profiling.analysis.course import TimeCourse
 from accelbench.profiling.analysis.roofline import ceilings, share_of_ceiling, share_of_peak
 from accelbench.profiling.benchmark import Benchmark, Task, axis, implementations
@@ -130,6 +131,28 @@ def test_a_file_is_an_implementation_if_it_binds_prepare_at_the_top_level(
     expected = ("vendor", "assigned", "broken", "chosen", "exported", "renamed")
     assert implementations("found_by_files.{device}_{impl}", "cpu") == expected
     assert implementations("found_by_files.{device}_{impl}", "gpu") == ("numba",)
+
+
+def test_a_file_for_every_device_is_an_implementation_on_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "found_on_any").mkdir()
+    for name in ("__init__", "cpu_own", "any_shared"):
+        (tmp_path / "found_on_any" / f"{name}.py").write_text("\ndef prepare(point):\n    return __name__\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    invalidate_caches()
+    declare = declaration.benchmark(
+        "on-any", devices=("cpu", "tpu"), module="found_on_any.{device}_{impl}", axes={}, metric="time"
+    )
+    try:
+        declare(lambda: None)
+        found = declaration.REGISTRY["on-any"]
+    finally:
+        declaration.REGISTRY.pop("on-any")
+    assert [found.axes_on(device)["impl"] for device in found.devices] == [("own",), ("shared",)]
+    assert [found.choices_on(device)["impl"] for device in found.devices] == [("own", "shared"), ("shared",)]
+    assert found.implementation("cpu", {"impl": "own"}) == "found_on_any.cpu_own"
+    assert {found.implementation(device, {"impl": "shared"}) for device in ("cpu", "tpu")} == {
+        "found_on_any.any_shared"
+    }
 
 
 def test_small_points_are_the_allowed_combinations_of_implementation_and_small_values() -> None:

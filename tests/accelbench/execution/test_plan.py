@@ -350,7 +350,7 @@ def test_narrow_dtypes_on_a_cpu_are_planned_on_request() -> None:
     points = make_plan(("matmul",), None, "cpu", (Choice.parse("dtype=int8,bfloat16"),), None)
     assert {point["impl"] for point in points} == {"vendor", "dots"}
     with pytest.raises(UserError):
-        make_plan(("matmul",), None, "cpu", (Choice.parse("dtype=fp8"),), None)
+        make_plan(("matmul",), None, "cpu", (Choice.parse("dtype=tf32"),), None)
 
 
 OLD_IMPORTS = """
