@@ -21,6 +21,8 @@ LOPSIDED = 2.0
 """Ratio of an interval's sides above which the bounds are printed instead of `±`."""
 WIDE = 0.25
 """Half width of an interval, relative to the value, above which the bounds are printed."""
+APART = 2.0
+"""Ratio of an interval's ends above which it says little, so that the repetitions are printed instead."""
 
 HOUR = 3600
 MAX_LABEL = 37
@@ -39,7 +41,8 @@ class FormattedResult:
     unit: str
     """Unit with its prefix: `GFLOP/s`."""
     interval: str
-    """Interval: `±0.4 %`, or `98.1–104.2` in the same unit if it is asymmetric; empty if there is none."""
+    """Interval: `±0.4 %`, or `98.1–104.2` in the same unit if it is asymmetric, or the results of the repetitions if it
+    is very wide; empty if there is none."""
     confidence: float | None = None
 
     def __str__(self) -> str:
@@ -70,7 +73,8 @@ def headline(record: Record) -> str:
 def read_result(record: Record) -> FormattedResult | None:
     """Return the main result of a record: a rate, or the time of one item or execution.
 
-    None for a point that was not measured. If the work is unknown, the result is the time. A bound has no interval.
+    None for a point that was not measured. If the work is unknown, the result is the time. A bound has no interval. The
+    interval of few repetitions that differ by more than a factor of 2 would contain rates that the device cannot reach.
     """
     if record.timing is None or record.status != "measured":
         return None
@@ -80,7 +84,12 @@ def read_result(record: Record) -> FormattedResult | None:
     if sign:
         bound = read(found[0], unit)
         return replace(bound, value=f"{sign}{bound.value}")
-    return read(found[0], unit, *found[1:], execution.confidence)
+    result = read(found[0], unit, *found[1:], execution.confidence)
+    each = [] if record.timing.steady else record.repetition_rates()
+    if len(each) > 1 and found[2] > APART * found[1]:
+        scale = _scale(found[0], unit)[0]
+        return replace(result, interval=f"(repetitions: {', '.join(digits(rate / scale) for rate in each)})")
+    return result
 
 
 def read(

@@ -155,6 +155,11 @@ class Record(Stored):
         amount = self.work.amount(metric) if self.work else None
         return None if amount is None else amount / seconds
 
+    def repetition_rates(self) -> list[float]:
+        """Return `rate()` of each repetition by the median of its samples; empty for unknown work."""
+        rates = [self._rate_of(each.summary.median, self.figure) for each in self.rounds]
+        return [rate for rate in rates if rate is not None]
+
     @property
     def unit(self) -> str:
         """Return the unit of `rate()`: FLOP/s, B/s, items per second such as images/s, or s."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from accelbench.output.format import digits, headline, metric, metric_texts, percent, quality_text, read, read_result
 from accelbench.profiling.records.quality import Data, Metric, Quality, WorstQuality
 from accelbench.profiling.records.record import Record
+from tests.fixtures.compare_runs import in_rounds
 from tests.fixtures.report_records import record, timing, training, unmeasured
 
 
@@ -105,3 +107,14 @@ def test_the_rate_of_a_training_workload_is_over_all_steady_steps() -> None:
     reading = read_result(steady)
     assert reading is not None
     assert reading.value == digits(128 * steady.timing.steady.steps / steady.timing.steady.seconds, 3)
+
+
+def test_repetitions_that_differ_by_more_than_a_factor_of_two_are_listed_in_place_of_an_interval() -> None:
+    medians = (1.0, 4.6, 1.01)
+    close, apart = (read_result(in_rounds(each)) for each in ((1.0, 1.01, 1.02), medians))
+    assert close is not None
+    assert apart is not None
+    assert close.interval
+    listed = [float(number) for number in re.findall(r"[\d.]+", apart.interval)]
+    assert [listed[0] / rate for rate in listed] == pytest.approx(medians, rel=0.01)
+    assert "repetitions" not in close.interval
