@@ -78,7 +78,7 @@ def _print(found: SpeedOfRuns, console: Console) -> None:
         if one.relative:
             console.print(Padding(Text(one.relative, style="dim"), (0, 0, 0, 2)))
     if found.more:
-        console.print(Text(f"{found.more} more runs below", style="dim"))
+        console.print(Text(f"{found.more} more runs: see the report", style="dim"))
     console.print()
 
 
