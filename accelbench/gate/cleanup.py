@@ -11,12 +11,17 @@ from contextlib import suppress
 
 import psutil
 
+KILLED_S = 10.0
+"""Seconds to wait for the end of killed processes."""
+
 
 def main() -> None:
     """Kill all descendants and delete the folder."""
-    for process in psutil.Process().children(recursive=True):
+    descendants = psutil.Process().children(recursive=True)
+    for process in descendants:
         with suppress(psutil.Error):
             process.kill()
+    psutil.wait_procs(descendants, timeout=KILLED_S)  # one that still ends could write to the folder
     shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 

@@ -56,8 +56,8 @@ def gate(tmp_path: Path, variables: dict[str, str]) -> Iterator[Gate]:
         )
 
     yield run
-    wait_for(lambda: not living(tmp_path))
-    assert [*(tmp_path / "tmp").iterdir()] == [], "a gate leaves nothing behind"
+    # The environment of a process, which marks it, is briefly empty during `exec`.
+    wait_for(lambda: not living(tmp_path) and not [*(tmp_path / "tmp").iterdir()])
 
 
 def stuck_suite(folder: Path, who: str) -> tuple[str, ...]:
@@ -119,8 +119,7 @@ def test_a_killed_gate_leaves_no_process_and_no_file(number: int, tmp_path: Path
     ) as process:
         wait_for(lambda: [*(tmp_path / "tmp").glob("*/current.json")])
         process.send_signal(number)
-    wait_for(lambda: not living(tmp_path))
-    assert [*(tmp_path / "tmp").iterdir()] == []
+    wait_for(lambda: not living(tmp_path) and not [*(tmp_path / "tmp").iterdir()])
     assert process.returncode == (130 if number == signal.SIGTERM else -number)
 
 
