@@ -50,6 +50,7 @@ def nothing_measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         patch.setattr("accelbench.workloads.data.fetch.download", no_network)
         patch.setattr("accelbench.commands.launch.launch", lambda *asked: 0)
         patch.setattr("accelbench.pair.pairing.measure_pair", ended_at_once)
+        patch.setattr("accelbench.soak.node_soak.soak_node", ended_at_once)
         patch.setattr("accelbench.session.new_run", lambda *asked: asked)
         patch.setattr("accelbench.session.complete", lambda *asked, **more: 0)
         patch.setattr("accelbench.environment.differences.same_machine", lambda *machines: True)
