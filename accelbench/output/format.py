@@ -41,12 +41,13 @@ class FormattedResult:
     unit: str
     """Unit with its prefix: `GFLOP/s`."""
     interval: str
-    """Interval: `±0.4 %`, or `98.1–104.2` in the same unit if it is asymmetric, or the results of the repetitions if it
-    is very wide; empty if there is none."""
+    """Interval: `±0.4 %`, or `98.1–104.2` in the same unit if it is asymmetric; empty if there is none."""
     confidence: float | None = None
+    repetitions: str = ""
+    """Results of the repetitions, in place of an interval that would be very wide: `repetitions 2.51, 0.54, 2.49`."""
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.quantity, self.interval)))
+        return " ".join(filter(None, (self.quantity, self.interval, self.repetitions and f"({self.repetitions})")))
 
     @property
     def quantity(self) -> str:
@@ -88,7 +89,9 @@ def read_result(record: Record) -> FormattedResult | None:
     each = [] if record.timing.steady else record.repetition_rates()
     if len(each) > 1 and found[2] > APART * found[1]:
         scale = _scale(found[0], unit)[0]
-        return replace(result, interval=f"(repetitions: {', '.join(digits(rate / scale) for rate in each)})")
+        return replace(
+            result, interval="", repetitions=f"repetitions {', '.join(digits(rate / scale) for rate in each)}"
+        )
     return result
 
 

@@ -23,7 +23,7 @@ CONTENDED = 0.1
 """Share of contention in a step from which the light of the bottleneck is not good."""
 STEPS_DRAWN = 3
 """Maximum number of training workloads with a bar of their step in the summary."""
-CONFIDENCES: dict[ConfidenceLight, str] = {"good": "high", "disturbed": "low: noise", "bad": "failed points"}
+CONFIDENCES: dict[ConfidenceLight, str] = {"good": "high", "disturbed": "noise", "bad": "failed points"}
 
 
 @dataclass(frozen=True)

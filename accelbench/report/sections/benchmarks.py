@@ -246,6 +246,8 @@ def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
             yield f"{key} {words}", "dim"
     if row.counts_differ:
         yield row.counts_differ, "yellow"
+    if row.reading.repetitions:
+        yield row.reading.repetitions, "dim"
     if row.few_clean:
         yield row.few_clean, "dim"
     if record.profile and not short:
