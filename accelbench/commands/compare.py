@@ -23,7 +23,11 @@ class TwoSides(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, with each `--` kept as an argument."""
-        return super().parse_args(ctx, [PLACEHOLDER if word == BETWEEN else word for word in args])
+        rest = super().parse_args(ctx, [PLACEHOLDER if word == BETWEEN else word for word in args])
+        for name, value in ctx.params.items():
+            if isinstance(value, tuple):
+                ctx.params[name] = tuple(BETWEEN if word == PLACEHOLDER else word for word in value)
+        return rest
 
 
 @click.command(cls=TwoSides)
@@ -67,7 +71,7 @@ def command(
     from accelbench.results.find_run import runs_of_arguments, stored_runs
 
     rule = parse_fail_on(fail_on) if fail_on else None
-    words_a, words_b = split_sides([BETWEEN if word == PLACEHOLDER else word for word in runs])
+    words_a, words_b = split_sides(runs)
     history = stored_runs(folder or RUNS)
     comparison = compare(
         runs_of_arguments(words_a), runs_of_arguments(words_b), equivalence / 100, history, include_noisy

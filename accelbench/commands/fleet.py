@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from accelbench.commands import BoundedNumber, SuggestingChoice, console
-from accelbench.commands.compare import BETWEEN, PLACEHOLDER, TwoSides, split_sides
+from accelbench.commands.compare import BETWEEN, TwoSides, split_sides
 
 EXIT_ODD = 3
 
@@ -59,8 +59,8 @@ def command(
 
     rule = parse_fail_on(fail_on) if fail_on and fail_on.strip() != "odd" else None
     least = min_difference / 100
-    if PLACEHOLDER in words:
-        before, after = split_sides([BETWEEN if word == PLACEHOLDER else word for word in words])
+    if BETWEEN in words:
+        before, after = split_sides(words)
         found = FleetComparison.of_two(before, after, include_noisy, least)
     elif rule:
         raise UserError(f"--fail-on {rule}: needs two measurements: A... -- B... (for one, --fail-on odd)")

@@ -50,9 +50,9 @@ class PastSpeeds:
 
 @dataclass(frozen=True)
 class ComparedResults:
-    """Results of A and of B whose ratio is the estimated speed: rates, or times if the unit is `s`.
+    """Compared results of A and B, the operands of the speed ratio: rates, or times if the unit is `s`.
 
-    Those of a CPU kernel are of its fastest samples (see `accelbench.profiling.analysis.cost`), and not medians.
+    CPU kernels are compared by their fastest samples instead of medians (see `accelbench.profiling.analysis.cost`).
     """
 
     a: float
@@ -80,7 +80,7 @@ class PointChange:
     qualities: dict[str, tuple[Metric, Metric]]
     """Means in A and in B of the metrics of the trained model's quality."""
     compared: ComparedResults | None
-    """Results whose ratio is the speed; None without evidence, and if the ratio is of several parts."""
+    """Compared results; None without evidence, or if the speed combines several ratios."""
     p: float
     """The p value of equal speeds, adjusted for the number of compared points; 1 without evidence."""
 

@@ -161,7 +161,7 @@ def _change(change: PointChange, regression: str | None) -> DocumentRow:
 
 
 def _compared(change: PointChange) -> tuple[str, str] | None:
-    """Return the results whose ratio is the speed as text, with the sign of a bound; None if there are none."""
+    """Return the compared results as text, with the sign of a bound; None if there are none."""
     if change.compared is None:
         return None
     sides, unit = (change.compared.a, change.compared.b), change.compared.unit
