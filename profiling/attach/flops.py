@@ -110,13 +110,22 @@ def _add_jitted(count: FlopCount, function: Any, arguments: Any, keywords: Any) 
     if "stablehlo.while" in text:
         count.reason = LOOPED.format("XLA")
         return
-    try:
-        analysis = lowered.cost_analysis()
-    except NotImplementedError:  # a device that XLA analyses after the optimisation only
-        analysis = lowered.compile().cost_analysis()
+    analysis = lowered.cost_analysis() or _cost_on_cpu(function, arguments, keywords)
     found = PRODUCT.findall(text)
     dtype = max(sorted(set(found)), key=found.count, default="f32")
     count.add(DTYPES.get(dtype, dtype), analysis["flops"])
+
+
+def _cost_on_cpu(function: Any, arguments: Any, keywords: Any) -> Any:
+    """Return the cost of the function compiled for a CPU: JAX analyses lowered functions on no other device."""
+    import jax
+
+    def described(value: Any) -> Any:
+        return jax.ShapeDtypeStruct(value.shape, value.dtype) if isinstance(value, jax.Array) else value
+
+    arguments, keywords = jax.tree.map(described, (arguments, keywords))
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        return function.lower(*arguments, **keywords).cost_analysis()
 
 
 def _add_graph(count: FlopCount, function: Any, arguments: Any, keywords: Any) -> None:

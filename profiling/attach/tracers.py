@@ -44,6 +44,7 @@ class TorchTracer:
             activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])],
             profile_memory=cuda,
             experimental_config=_ExperimentalConfig(profile_all_threads=True),
+            acc_events=True,  # otherwise some versions of PyTorch warn on the script's stderr
         )
         with Silence():
             self._profile.start()
