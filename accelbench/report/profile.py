@@ -22,6 +22,7 @@ from accelbench.report.flame_graph import flame_graph
 from accelbench.report.host_profile import HostPart, host_part
 from accelbench.report.rows import Row
 from accelbench.report.samples_plot import step_times
+from accelbench.report.script import ScriptPart, script_part
 from accelbench.report.step_bars import Bar, bar_of_causes, bar_of_parts, bar_of_xprof
 
 OPERATIONS, MAX_NAME = 10, 160
@@ -96,6 +97,8 @@ class ProfiledRow:
     operations: tuple[Operations, ...]
     operations_by: str
     host: HostPart | None
+    script: ScriptPart | None
+    """Part of a user's script; None for accelbench's own workloads."""
     missing: tuple[str, ...]
     links: tuple[ArtifactLink, ...]
     tensorboard: str | None
@@ -138,6 +141,7 @@ def profiled(row: Row, slug: str, run_id: str, folder: Path | None = None) -> Pr
         operations=tuple(_operations(trace)) if trace else (),
         operations_by=(trace and trace.operations_by) or "the trace",
         host=host_part(profile.host) if profile.host else None,
+        script=script_part(row.record),
         missing=tuple(dict.fromkeys(_missing(profile))),
         links=tuple(_links(profile)),
         tensorboard=f"accelbench tensorboard {shlex.quote(run_id)}" if _kept_trace(profile) else None,
@@ -205,9 +209,11 @@ def _missing(profile: Profile) -> Iterable[str]:
                 yield f"{MISSING.get(name, name)}: {reason}"
         for error in profile.trace.profiler_errors:
             yield f"error of the profiler: {error}"
-    if profile.host is None:
+    if profile.script is not None:
+        yield from profile.script.missing
+    elif profile.host is None:
         yield "the host profile: not needed for the bottleneck, and not requested (--host-profile)"
-    else:
+    if profile.host is not None:
         yield from dict.fromkeys((*profile.host.missing, *profile.host.sampling.missing))
     if profile.capture is not None and profile.capture.file and profile.trace_folder is None:
         yield "the trace file: deleted after analysis (--trace keeps it)"
