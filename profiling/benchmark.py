@@ -6,6 +6,7 @@ import ast
 import itertools
 import symtable
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -140,6 +141,9 @@ class Training:
     enough_epochs: int | None = 2
     """The smallest number of epochs for `verify` and for one epoch boundary. A repetition that measures only the speed
     may end after them; None if it must train for all epochs."""
+    from_memory: Callable[[int], AbstractContextManager[None]] | None = None
+    """Context in which `fit` repeats that many batches from memory, so that no step waits for input; None if it
+    cannot."""
 
 
 Prepared = Task | Training | Serving

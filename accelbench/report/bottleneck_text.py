@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-from accelbench.output.format import percent
+from accelbench.output.format import percent, read
 from accelbench.profiling.analysis.bottleneck import HELP, NEAR
+from accelbench.profiling.records.bottleneck import PrefetchedSteps
 from accelbench.profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
+CONFIRMED = "confirmed by experiment"
 SHARES, NEGLIGIBLE = 3, 0.005
 """Maximum number of shares printed with a bottleneck, and the minimum share that is printed."""
 
@@ -37,8 +39,18 @@ def bottleneck_line(profile: Profile) -> str:
     largest = sorted(found.shares.items(), key=itemgetter(1), reverse=True)[:SHARES]
     shares = ", ".join(f"{cause} {100 * share:.0f} %" for cause, share in largest if share >= NEGLIGIBLE)
     line = f"{bottleneck_text(profile)}: {shares}" if shares else bottleneck_text(profile)
+    if found.confirmed:
+        line = f"{line}; {CONFIRMED}"
     # Without the times of both steps, which follow in parentheses.
     return f"{line}; doubtful: {found.apart_text.partition(' (')[0]}" if found.apart_text else line
+
+
+def experiment_text(steps: PrefetchedSteps) -> str:
+    """Return the step time without the wait for input, and how much a faster input can bring at most."""
+    time = read(steps.mean, "s", steps.ci_low, steps.ci_high)
+    most = f"{steps.speedup:.2f}× ({steps.speedup_low:.2f}–{steps.speedup_high:.2f})"
+    same = "" if steps.same_random_numbers else "; the training drew other random numbers"
+    return f"With the input taken away ({steps.steps} steps), a step takes {time}: at most {most} by better input{same}"
 
 
 def advice(profile: Profile) -> str | None:

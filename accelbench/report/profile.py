@@ -20,6 +20,7 @@ from accelbench.profiling.trace.formats import format_of
 from accelbench.report.bottleneck_text import advice, bottleneck_line, bottleneck_text
 from accelbench.report.flame_graph import flame_graph
 from accelbench.report.host_profile import HostPart, host_part
+from accelbench.report.input_experiment import ExperimentPart, experiment_part
 from accelbench.report.rows import Row
 from accelbench.report.samples_plot import step_times
 from accelbench.report.script import ScriptPart, script_part
@@ -97,6 +98,8 @@ class ProfiledRow:
     operations: tuple[Operations, ...]
     operations_by: str
     host: HostPart | None
+    experiment: ExperimentPart | None
+    """Experiment on the input; None if there was none."""
     script: ScriptPart | None
     """Part of a user's script; None for accelbench's own workloads."""
     missing: tuple[str, ...]
@@ -141,6 +144,7 @@ def profiled(row: Row, slug: str, run_id: str, folder: Path | None = None) -> Pr
         operations=tuple(_operations(trace)) if trace else (),
         operations_by=(trace and trace.operations_by) or "the trace",
         host=host_part(profile.host) if profile.host else None,
+        experiment=experiment_part(row.record),
         script=script_part(row.record),
         missing=tuple(dict.fromkeys(_missing(profile))),
         links=tuple(_links(profile)),

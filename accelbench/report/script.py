@@ -1,4 +1,4 @@
-"""Part of the page on a user's script: experiment on the input, lines of its code, ranks and memory."""
+"""Part of the page on a user's script: wait for input, lines of its code, ranks and memory."""
 
 from __future__ import annotations
 
@@ -16,17 +16,7 @@ from accelbench.profiling.records.script import (
     ScriptRank,
     SlowRank,
 )
-from accelbench.profiling.records.timing import Timing
-from accelbench.report.script_answer import input_lines, rank_lines
-
-
-@dataclass(frozen=True)
-class StepBar:
-    """Time of a step with its input or without, relative to the longest."""
-
-    name: str
-    time: str
-    share: float
+from accelbench.report.script_answer import rank_lines, waiting_lines
 
 
 @dataclass(frozen=True)
@@ -42,8 +32,6 @@ class ScriptPart:
     """Profile of a script as texts for the page."""
 
     on_input: tuple[str, ...]
-    bars: tuple[StepBar, ...]
-    """Step times with and without input; empty without an experiment."""
     code: tuple[tuple[str, tuple[CodeLine, ...]], ...]
     """Lines of the script's own code, by what they are shares of."""
     on_ranks: tuple[str, ...]
@@ -63,8 +51,7 @@ def script_part(record: Record) -> ScriptPart | None:
     rank_parts = tuple(dict.fromkeys(part for each in script.ranks for part in each.parts))
     code = (("the wait for the next batch", script.waiting_lines), (_host_time(script), script.host_lines))
     return ScriptPart(
-        on_input=(*input_lines(script), *(["The experiment confirms the bottleneck"] if script.confirmed else [])),
-        bars=tuple(_bars(script, record.timing)) if record.timing else (),
+        on_input=tuple(waiting_lines(script)),
         code=tuple((what, tuple(lines)) for what, lines in code if lines),
         on_ranks=tuple(rank_lines(script, record.timing)),
         rank_parts=rank_parts,
@@ -78,18 +65,8 @@ def _host_time(script: ScriptProfile) -> str:
     return "the host's time" if script.waiting is None else "the host's time without input"
 
 
-def _bars(script: ScriptProfile, timing: Timing) -> Iterator[StepBar]:
-    step, without = timing.execution, script.prefetched
-    if without is None:
-        return
-    longest = max(step.seconds, without.mean)
-    yield StepBar("untouched", str(read(step.seconds, "s", step.low, step.high)), step.seconds / longest)
-    time = read(without.mean, "s", without.ci_low, without.ci_high)
-    yield StepBar("batches from memory", str(time), without.mean / longest)
-
-
 def _rank(each: ScriptRank, parts: Iterable[str], slow: SlowRank | None) -> RankRow:
-    times = {part: str(read(time, "s")) for part, time in each.parts.items()}
+    times: dict[str, str] = {part: str(read(time, "s")) for part, time in each.parts.items()}
     slow_part = slow.part if slow and slow.rank == each.rank else None
     return RankRow(each.rank, f"{each.steps:,}", tuple((times.get(part, UNKNOWN), part == slow_part) for part in parts))
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from accelbench.output.format import counted, percent, read
 from accelbench.profiling.records.bottleneck import Bound
 from accelbench.profiling.records.record import Profile, Record
-from accelbench.profiling.records.script import CodeLine, PrefetchedSteps, ScriptMemory, ScriptProfile
+from accelbench.profiling.records.script import CodeLine, ScriptMemory, ScriptProfile
 from accelbench.profiling.records.timing import Timing
+from accelbench.report.bottleneck_text import CONFIRMED, experiment_text
 
 VERDICTS: dict[Bound, str] = {"device-bound": "compute-bound", "dispatch-bound": "host-bound"}
 """Names of bounds where a script's answer differs from the record."""
@@ -94,28 +95,21 @@ def _verdict(profile: Profile, script: ScriptProfile) -> Iterator[str]:
     else:
         names = [VERDICTS.get(bound, bound) for bound in (found.bound, *found.beside)]
         shares = ", ".join(f"{cause} {percent(share)}" for cause, share in found.shares.items() if share >= 0.005)
-        checked = ", confirmed by experiment" if script.confirmed else ""
+        checked = f", {CONFIRMED}" if found.confirmed else ""
         yield f"{' and '.join(names).capitalize()}{checked}: {shares or found.quota_text or ''} of a step"
-    yield from input_lines(script)
+    yield from waiting_lines(script)
+    if found.prefetched:
+        yield experiment_text(found.prefetched)
     yield from _places("the waiting", script.waiting_lines)
     if found.help:
         yield f"Try: {found.help}"
 
 
-def input_lines(script: ScriptProfile) -> Iterator[str]:
-    """Yield the lines on the wait for input, and on the experiment that takes it away."""
+def waiting_lines(script: ScriptProfile) -> Iterator[str]:
+    """Yield the line on the wait for input, if it was observed."""
     if script.waiting is not None:
         low, high = script.waiting_interval or (script.waiting, script.waiting)
         yield f"{percent(script.waiting)} of a step waits for the next batch ({percent(low)} to {percent(high)})"
-    if script.prefetched:
-        yield _without_input(script.prefetched)
-
-
-def _without_input(steps: PrefetchedSteps) -> str:
-    time = read(steps.mean, "s", steps.ci_low, steps.ci_high)
-    most = f"{steps.speedup:.2f}× ({steps.speedup_low:.2f}–{steps.speedup_high:.2f})"
-    same = "" if steps.same_random_numbers else "; the training drew other random numbers"
-    return f"With the input taken away ({steps.steps} steps), a step takes {time}: at most {most} by better input{same}"
 
 
 def _places(what: str, lines: Sequence[CodeLine]) -> Iterator[str]:

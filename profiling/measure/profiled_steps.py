@@ -1,19 +1,23 @@
 """Profile of a training workload, taken in additional steps after the measured ones.
 
 The first steps are traced by the framework's profiler, which gives the breakdown of a step. If a host profile is
-requested, or no trace is possible, further steps are sampled by py-spy. Profiling begins after the measured training
-run has ended and was verified, so that no profiler affects a sample.
+requested, or no trace is possible, further steps are sampled by py-spy. If steps wait for input, further ones with
+batches from memory show how much a faster input can bring at most. All of it begins after the measured training run has
+ended and was verified, so that none of it affects a sample.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from math import ceil, nan
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from accelbench.profiling.analysis.bottleneck import bottleneck
+from accelbench.profiling.analysis.input_experiment import checked, compare_prefetched
 from accelbench.profiling.benchmark import Training
 from accelbench.profiling.host.profiler import HostProfiler
 from accelbench.profiling.ranks.world import world
@@ -22,8 +26,9 @@ from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Profile
 from accelbench.profiling.records.stored import Stored
+from accelbench.profiling.records.timing import Timing
 from accelbench.profiling.records.trace import Capture
-from accelbench.profiling.timing.steps import train_until
+from accelbench.profiling.timing.steps import StepClock, train_until
 from accelbench.profiling.trace.analysis import analyze
 from accelbench.profiling.trace.capture import STEPS, TraceWindow
 
@@ -31,6 +36,12 @@ FIRST_STEP = 3
 """The number of steps before the traced ones, in which the input pipeline fills."""
 TRACE_S, FEWEST_STEPS, MOST_STEPS = 2.0, 3, 50
 """Approximate duration of the traced steps in seconds, and their smallest and largest number."""
+INPUT_SHARE = 0.05
+"""Share of a step that waits for input from which it is taken away by experiment."""
+KEPT_BATCHES = 4
+"""Number of batches of the experiment: no more than the steps before its first sample, in which a cache is filled."""
+FEWEST_SAMPLES = 10
+"""Smallest number of steps of the experiment."""
 HOST_S = 20.0
 """Duration of sampling by py-spy in seconds, for one window of each kind."""
 
@@ -47,14 +58,13 @@ class KeptFolders(Stored):
 
 
 def profile_training(
-    training: Training, point: Point, step_s: float, cpu: CpuTime | None = None, keep: KeptFolders | None = None
+    training: Training, point: Point, timing: Timing, cpu: CpuTime | None = None, keep: KeptFolders | None = None
 ) -> Profile:
     """Train for additional steps under the profilers and return the profile; an unknown is null with its reason.
 
-    `step_s` is the mean duration of the measured steps in seconds, from which the number of profiled steps is chosen;
-    `cpu` is the CPU time of the measured steps.
+    The number of profiled steps is chosen by the `timing` of the measured ones; `cpu` is their CPU time.
     """
-    begin = perf_counter()
+    begin, step_s = perf_counter(), fmean(timing.used)
     with TemporaryDirectory() as scratch:
         traces = keep.run / keep.trace if keep and keep.trace else Path(scratch, "trace")
         capture = trace_steps(training, point, step_s, traces)
@@ -64,8 +74,13 @@ def profile_training(
         # Sampling ends by time, so that several ranks would not agree on the number of steps.
         if world().size == 1 and (unavailable or (keep and keep.host)):
             host = host_profile(training, point, keep.run / keep.host if keep and keep.host else Path(scratch, "host"))
+    verdict = bottleneck(point, trace, host, cpu, unavailable, step_s)
+    waits = verdict.shares.get("input", 0.0) >= INPUT_SHARE
+    seconds = steps_from_memory(training, step_s) if waits and timing.steady else []
+    if seconds and timing.steady:
+        verdict = checked(verdict, compare_prefetched(timing.steady, seconds))
     return Profile(
-        bottleneck=bottleneck(point, trace, host, cpu, unavailable, step_s),
+        bottleneck=verdict,
         capture=capture,
         trace=trace,
         host=host,
@@ -83,6 +98,24 @@ def trace_steps(training: Training, point: Point, step_s: float, folder: Path) -
     with TraceWindow(folder, str(point.backend), FIRST_STEP, steps) as window:
         train_until(training.fit, window.is_past, window.callback())
     return window.outcome()
+
+
+def steps_from_memory(training: Training, step_s: float) -> list[float]:
+    """Return the seconds of steps that do not wait for input; a short training run is repeated.
+
+    Empty if the training cannot repeat batches, or has several ranks, which would not agree on the number of steps.
+    """
+    if world().size > 1 or training.from_memory is None:
+        return []
+    steps, clock = min(MOST_STEPS, max(FEWEST_SAMPLES, ceil(TRACE_S / step_s))), StepClock()
+
+    def over() -> bool:
+        return len(clock.samples()) >= steps
+
+    with training.from_memory(KEPT_BATCHES), suppress(ArithmeticError):  # the loss diverges on a few repeated batches
+        while not over():
+            train_until(training.fit, over, clock.callback())
+    return clock.samples() if len(clock.samples()) >= FEWEST_SAMPLES else []
 
 
 def host_profile(training: Training, point: Point, folder: Path) -> HostProfile:

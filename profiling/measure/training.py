@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import fmean
 from typing import Any
 
 from accelbench.profiling.benchmark import Training
@@ -17,6 +16,7 @@ from accelbench.profiling.records.bottleneck import Bottleneck, CpuTime
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Profile, Record
+from accelbench.profiling.records.timing import Timing
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.telemetry.noise import stopped
 from accelbench.profiling.timing.exchange import measure_isolated
@@ -71,7 +71,7 @@ def train(
     if training.verification.passed and brief_s is None:
         publish(fields)
         with phase("profile_s"):
-            fields["profile"] = _profile(task, point, fmean(timing.used), cpu.result(), keep)
+            fields["profile"] = _profile(task, point, timing, cpu.result(), keep)
             fields["seen"] = measure_isolated(task)
     return fields
 
@@ -98,9 +98,9 @@ def with_scalars(record: Record, readings: Readings, keep: KeptFolders | None) -
     return record
 
 
-def _profile(task: Training, point: Point, step_s: float, cpu: CpuTime | None, keep: KeptFolders | None) -> Profile:
+def _profile(task: Training, point: Point, timing: Timing, cpu: CpuTime | None, keep: KeptFolders | None) -> Profile:
     """Return the profile; if a profiler fails, the reason replaces the profile."""
     try:
-        return profile_training(task, point, step_s, cpu, keep)
+        return profile_training(task, point, timing, cpu, keep)
     except Exception as error:  # noqa: BLE001 - any error of profilers and frameworks
         return Profile(bottleneck=Bottleneck(reason=f"profiling failed: {type(error).__name__}: {error}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from accelbench.profiling.records.stored import Stored
+from accelbench.profiling.records.stored import Duration, Positive, Several, Stored
 
 Cause = Literal["device", "input", "dispatch", "transfer", "communication", "contention"]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
@@ -68,6 +68,27 @@ class CpuTime(Stored):
         return min(self.throttled_s / self.wall_s, self.throttled_s / wanted_s) if wanted_s > 0 else 0.0
 
 
+class PrefetchedSteps(Stored):
+    """Steps of the experiment on the input: their batches were in memory, so that no step waited for them."""
+
+    steps: Several
+    """The number of steps."""
+    mean: Duration
+    """The mean seconds per step."""
+    ci_low: Positive
+    """The lower end of the confidence interval of `mean`."""
+    ci_high: Positive
+    """The upper end of the same interval."""
+    speedup: Positive
+    """The untouched step ÷ the step with batches from memory: the largest speedup by a faster input."""
+    speedup_low: Positive
+    """The lower end of the confidence interval of `speedup`."""
+    speedup_high: Positive
+    """The upper end of the same interval."""
+    same_random_numbers: bool = True
+    """Whether a script drew the same random numbers as without the experiment."""
+
+
 class Bottleneck(Stored):
     """The bottleneck of a training run, and the evidence for it."""
 
@@ -93,6 +114,10 @@ class Bottleneck(Stored):
     """The throttling by the CPU quota as text, if there was any."""
     apart_text: str | None = None
     """A warning that the profiled steps differ from the measured ones, if they do."""
+    prefetched: PrefetchedSteps | None = None
+    """The experiment on the input; null if there was none."""
+    confirmed: bool | None = None
+    """Whether the experiment agrees with the bottleneck; null if it does not decide, or without an experiment."""
     help: str | None = None
     """Advice on how to speed up the training."""
 

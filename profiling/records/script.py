@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from accelbench.profiling.records.stored import Count, Duration, Finite, Positive, Seconds, Several, Share, Stored
+from accelbench.profiling.records.stored import Count, Finite, Positive, Seconds, Several, Share, Stored
 
 SCRIPT = "script:"
 """The beginning of the benchmark's name in the record of a script."""
@@ -21,27 +21,6 @@ class CodeLine(Stored):
     """The function that contains the line."""
     share: Share
     """The share of the samples, 0 to 1."""
-
-
-class PrefetchedSteps(Stored):
-    """Steps of the experiment on the input: their batches were fetched before, so that no step waited for them."""
-
-    steps: Several
-    """The number of steps."""
-    mean: Duration
-    """The mean seconds per step."""
-    ci_low: Positive
-    """The lower end of the confidence interval of `mean`."""
-    ci_high: Positive
-    """The upper end of the same interval."""
-    speedup: Positive
-    """The untouched step ÷ the step with prefetched batches: the largest speedup by a faster input."""
-    speedup_low: Positive
-    """The lower end of the confidence interval of `speedup`."""
-    speedup_high: Positive
-    """The upper end of the same interval."""
-    same_random_numbers: bool
-    """Whether the script drew the same random numbers as without the experiment."""
 
 
 class LargeVariable(Stored):
@@ -121,10 +100,6 @@ class ScriptProfile(Stored):
     """The lines in which the main thread makes a batch or waits for it, as shares of that time."""
     host_lines: list[CodeLine] = []
     """The lines in which the main thread spends the rest of its time, as shares of that time."""
-    prefetched: PrefetchedSteps | None = None
-    """The experiment on the input; null if there was none, with the reason in `missing`."""
-    confirmed: bool | None = None
-    """Whether the experiment agrees with the bottleneck; null without an experiment."""
     memory: ScriptMemory = ScriptMemory()
     """The memory of the script."""
     world: Several = 1

@@ -43,7 +43,7 @@ def test_a_cell_is_diagnosed_and_its_variables_remain(tmp_path: Path, monkeypatc
     script = first["profile"]["script"]
     assert script["steps_by"] == "marks"
     assert script["waiting"] > 0.5
-    assert script["prefetched"]["speedup_low"] > 1.5
+    assert first["profile"]["bottleneck"]["prefetched"]["speedup_low"] > 1.5
     assert (script["waiting_lines"][0]["file"], script["waiting_lines"][0]["function"]) == ("cell.py", "load")
 
 

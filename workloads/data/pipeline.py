@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from accelbench.profiling.benchmark import Skip
@@ -39,8 +42,45 @@ class Feed:
 
     @property
     def data(self) -> Any:
-        """Batches of all epochs from the start: a `tf.data.Dataset` on TensorFlow, else a generator."""
-        return self.make()
+        """Batches of all epochs from the start: a `tf.data.Dataset` on TensorFlow, else a generator.
+
+        Within `batches_from_memory` it is endless.
+        """
+        kept = _kept.get()
+        return kept.repeated(self) if kept else self.make()
+
+
+class _Kept:
+    """First batches of each feed in memory."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._of: dict[Feed, Any] = {}
+
+    def repeated(self, feed: Feed) -> Any:
+        """Return an endless repetition of the feed's first batches."""
+        if feed not in self._of:
+            made = feed.make()
+            if isinstance(made, Iterator):
+                self._of[feed] = list(islice(made, self._count))
+                getattr(made, "close", lambda: None)()  # ends the workers of a generator
+            else:
+                self._of[feed] = made.take(self._count).cache().repeat().prefetch(1)
+        batches = self._of[feed]
+        return cycle(batches) if isinstance(batches, list) else batches
+
+
+_kept: ContextVar[_Kept | None] = ContextVar("_kept", default=None)
+
+
+@contextmanager
+def batches_from_memory(count: int) -> Iterator[None]:
+    """Let every feed repeat its first `count` batches from memory in this block, so that no step waits for input."""
+    token = _kept.set(_Kept(count))
+    try:
+        yield
+    finally:
+        _kept.reset(token)
 
 
 def feed(

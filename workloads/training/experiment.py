@@ -10,7 +10,7 @@ from accelbench.profiling.benchmark import Training
 from accelbench.profiling.measure.flop_counts.layers import model_flops
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification, WorstQuality
 from accelbench.profiling.records.work import Work
-from accelbench.workloads.data.pipeline import Feed
+from accelbench.workloads.data.pipeline import Feed, batches_from_memory
 from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.quality import (
     CLASSIFIER,
@@ -55,7 +55,19 @@ def experiment(
     batch, exchange = strategy.batch, strategy.exchange(model, batches)
     work = Work(flops=flops or model_flops(model, batch).training, items=batch * items_each, item=item)
     fit = fit or fit_batches
-    return Training(fit, evaluate, verify, work, data, model, target, exchange, qualities, strategy.layout)
+    return Training(
+        fit,
+        evaluate,
+        verify,
+        work,
+        data,
+        model,
+        target,
+        exchange,
+        qualities,
+        strategy.layout,
+        from_memory=batches_from_memory,
+    )
 
 
 def examples_seen(strategy: Strategy, batches: Feed, history: Mapping[str, list[float]]) -> int:

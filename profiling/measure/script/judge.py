@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelbench.profiling.analysis.bottleneck import bottleneck
+from accelbench.profiling.analysis.input_experiment import checked, compare_prefetched
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObserver
 from accelbench.profiling.measure.script.slow_rank import FEWEST_STEPS as FEWEST_COMPARED
@@ -17,19 +18,15 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Profile
 from accelbench.profiling.records.script import (
     LargeVariable,
-    PrefetchedSteps,
     ScriptMemory,
     ScriptProfile,
     ScriptRank,
     SlowRank,
 )
 from accelbench.profiling.records.stored import readable
-from accelbench.profiling.records.timing import SteadySteps, Timing
+from accelbench.profiling.records.timing import Timing
 from accelbench.profiling.timing.statistics import ratio_interval, summarize
 from accelbench.profiling.timing.steady import steady_steps
-
-MATTERS, LARGEST = 1.1, 2.0
-"""Speedup by the experiment from which the input matters, and from which it takes more than half of a step."""
 
 HELP: dict[Bound, str] = {
     "device-bound": "a faster device, lower precision, or compilation",
@@ -80,12 +77,14 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
     """Return the profile of an observed script."""
     steps = samples_of(found.untouched)
     step_s = float(np.mean([step.seconds for step in steps])) if steps else None
-    prefetched = prefetched_steps(found, timing_of(steps).steady) if steps else None
     no_trace = next((text for text in found.missing if text.startswith("the trace")), "no trace")
     verdict = bottleneck(point, found.trace, found.host, found.cpu, no_trace, step_s)
     if not steps:
         verdict = Bottleneck(reason="no step was found, so that no part of a step is known", cpu=found.cpu)
-    verdict, confirmed = checked(verdict, prefetched)
+    steady = timing_of(steps).steady if steps and found.prefetched else None
+    if steady:
+        times = [step.seconds for step in found.prefetched]
+        verdict = checked(verdict, compare_prefetched(steady, times, found.same_random_numbers))
     verdict = verdict.model_copy(update={"help": help_of(verdict, found.events)})
     waiting, interval = waiting_of(steps) if found.events.loader else (None, None)
     starts = [step.seconds for step in found.untouched if step.starts_epoch]
@@ -107,8 +106,6 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
                 "workers": found.events.workers,
                 "waiting_lines": found.waiting_lines,
                 "host_lines": found.host_lines,
-                "prefetched": prefetched,
-                "confirmed": confirmed,
                 "memory": memory_of(found),
                 "world": max(1, found.events.world) if found.ranked else 1,
                 "ranks": ranks_of(found),
@@ -190,40 +187,6 @@ def waiting_of(steps: Sequence[ScriptStep]) -> tuple[float | None, tuple[float, 
     interval = ratio_interval(waits, wholes)
     share = float(waits.sum() / wholes.sum())
     return share, None if interval is None else (max(0.0, interval.low), min(1.0, interval.high))
-
-
-def prefetched_steps(found: ScriptObserver, untouched: SteadySteps | None) -> PrefetchedSteps | None:
-    """Return the steps of the experiment, compared with the untouched ones; None without an experiment."""
-    if not found.prefetched or untouched is None:
-        return None
-    without = steady_steps([[step.seconds for step in found.prefetched]])
-    # Both intervals are those of logarithms, and the step times are independent.
-    halves = [np.log(each.ci_high / each.mean) for each in (untouched, without)]
-    speedup, half = untouched.mean / without.mean, float(np.hypot(*halves))
-    return PrefetchedSteps(
-        steps=without.steps,
-        mean=without.mean,
-        ci_low=without.ci_low,
-        ci_high=without.ci_high,
-        speedup=speedup,
-        speedup_low=float(speedup * np.exp(-half)),
-        speedup_high=float(speedup * np.exp(half)),
-        same_random_numbers=found.same_random_numbers,
-    )
-
-
-def checked(verdict: Bottleneck, prefetched: PrefetchedSteps | None) -> tuple[Bottleneck, bool | None]:
-    """Return the verdict, or an undecided one if the experiment contradicts it, and whether it was confirmed."""
-    if prefetched is None or verdict.bound is None or verdict.bound == "cpu-quota-bound":
-        return verdict, None
-    by_input = "input-bound" in (verdict.bound, *verdict.beside)
-    if by_input and prefetched.speedup_high < MATTERS:
-        contradiction = f"steps wait for input, but are at most {prefetched.speedup_high:.2f}× as fast without it"
-    elif not by_input and prefetched.speedup_low > LARGEST:
-        contradiction = f"the profile is {verdict.bound}, but steps are {prefetched.speedup:.1f}× as fast without input"
-    else:
-        return verdict, True if by_input and prefetched.speedup_low > MATTERS else None
-    return Bottleneck(reason=contradiction, shares=verdict.shares, intervals=verdict.intervals, cpu=verdict.cpu), False
 
 
 def help_of(verdict: Bottleneck, events: ScriptEvents) -> str | None:

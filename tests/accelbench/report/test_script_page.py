@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from accelbench.profiling.records.bottleneck import Bottleneck, PrefetchedSteps
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.script import (
     CodeLine,
     LargeVariable,
-    PrefetchedSteps,
     ScriptMemory,
     ScriptProfile,
     ScriptRank,
     SlowRank,
 )
+from accelbench.report.input_experiment import experiment_part
 from accelbench.report.page import render_page
 from accelbench.report.script import script_part
 from accelbench.report.section import Run
@@ -64,25 +65,28 @@ def test_accelbenchs_own_workloads_have_no_part_of_a_script() -> None:
     assert script_part(of_script(None)) is None
 
 
-def test_the_experiment_is_drawn_beside_the_untouched_step() -> None:
-    part = script_part(of_script(ScriptProfile(waiting=0.5, prefetched=PREFETCHED, confirmed=True)))
+def test_the_experiment_is_drawn_beside_the_measured_step() -> None:
+    bottleneck = Bottleneck(bound="input-bound", shares={"input": 0.5}, prefetched=PREFETCHED, confirmed=True)
+    part = experiment_part(training("gpu", "float32", 0.021, profile=profile(bottleneck=bottleneck)))
     assert part
+    assert part.confirms
     assert [bar.share for bar in part.bars] == [1.0, pytest.approx(0.5, rel=0.02)]
-    assert len(part.on_input) == 3
 
 
 def test_without_an_experiment_no_step_time_is_drawn() -> None:
-    part = script_part(of_script(ScriptProfile(waiting=0.5)))
-    assert part
-    assert part.bars == ()
-    assert len(part.on_input) == 1
+    assert experiment_part(of_script(ScriptProfile(waiting=0.5))) is None
 
 
 def test_the_slow_rank_is_marked_in_its_slow_part_and_unknown_times_stay_unknown() -> None:
     part = script_part(of_script(ScriptProfile(world=8, ranks=RANKS, slow_rank=SLOW)))
     assert part
     assert part.rank_parts == ("input", "forward", "optimizer")
-    marked = [(rank.rank, name) for rank in part.ranks for name, (_, slow) in zip(part.rank_parts, rank.times) if slow]
+    marked = [
+        (rank.rank, name)
+        for rank in part.ranks
+        for name, (_, slow) in zip(part.rank_parts, rank.times, strict=True)
+        if slow
+    ]
     assert marked == [(5, "forward")]
     known = [[any(character.isdigit() for character in time) for time, _ in rank.times] for rank in part.ranks]
     assert known == [[True, True, False], [True, True, True], [False, False, False]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -11,8 +12,15 @@ from accelbench.profiling.benchmark import Benchmark
 from accelbench.profiling.host.pyspy import allow_tracing
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.measure.point import measure
-from accelbench.profiling.measure.profiled_steps import KeptFolders, profile_training
+from accelbench.profiling.measure.profiled_steps import (
+    FEWEST_SAMPLES,
+    KeptFolders,
+    profile_training,
+    steps_from_memory,
+)
 from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.timing import Timing
+from accelbench.profiling.timing.statistics import summarize
 from accelbench.profiling.timing.steps import train_until
 from accelbench.profiling.trace import framework_profiler as profiler
 from tests.fixtures.bound_workloads import BATCH, SLEEP_S, large_products, slow_input
@@ -48,6 +56,7 @@ def test_the_verdict_is_the_built_in_bottleneck(case: Case, backend: str) -> Non
     assert found.bound in case.right, found
     assert sum(found.shares.values()) == pytest.approx(1, abs=0.01)
     assert (found.shares_text or "").startswith("trace of ")
+    assert found.confirmed is (True if case.right == ("input-bound",) else None), found
     assert found.intervals[max(found.shares, key=lambda cause: found.shares[cause])]
     assert found.help
 
@@ -80,12 +89,22 @@ def test_without_the_frameworks_profiler_the_verdict_is_from_py_spy(monkeypatch:
     monkeypatch.setattr("accelbench.profiling.measure.profiled_steps.HOST_S", 9.0)
     allow_tracing(os.getpid())  # as a worker does
     point = Point("large-products", "cpu", {"batch": 32}, "tensorflow", seed=1)
-    found = profile_training(large_products(point), point, 0.05)
+    samples = [0.05] * 20
+    timing = Timing(samples=samples, stop="epochs done", timer="steps", summary=summarize(samples))
+    found = profile_training(large_products(point), point, timing)
     assert found.trace is None
     assert found.capture is not None
     assert "no space left" in str(found.capture.reason)
     assert found.bottleneck.bound == "device-bound", found.bottleneck
     assert "no space left" in (found.bottleneck.shares_text or "")
+
+
+@pytest.mark.slow
+def test_without_input_a_step_takes_the_time_of_its_computation() -> None:
+    point = Point("slow-input", "cpu", {"batch": BATCH}, "tensorflow", seed=1)
+    seconds = steps_from_memory(slow_input(point), SLEEP_S)
+    assert len(seconds) >= FEWEST_SAMPLES
+    assert median(seconds) < SLEEP_S / 2
 
 
 @pytest.mark.slow

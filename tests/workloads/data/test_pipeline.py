@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.host.rules import classify
 from accelbench.profiling.host.stacks import parse_stack
 from accelbench.profiling.records.point import Point
-from accelbench.workloads.data.pipeline import feed
+from accelbench.workloads.data.pipeline import batches_from_memory, feed
 from tests.fixtures.warm import run_on_all
 from tests.requirements import ANY_BACKEND, BACKENDS, installed_backends
 
@@ -113,6 +114,36 @@ def test_closing_a_feed_early_ends_its_threads() -> None:
     next(data)
     data.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("input")]
+
+
+class CountedSquares(Squares):
+    """Examples that count how many were produced."""
+
+    made = 0
+
+    def __getitem__(self, index: int) -> Any:
+        self.made += 1
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_batches_from_memory_are_the_first_ones_repeated_in_every_training(backend: str) -> None:
+    examples = CountedSquares(80)
+    fed = feed(point(backend, prefetch=2), examples, batch=2, epochs=1)
+    first = [np.asarray(y).tolist() for _, y in islice(fed.data, 3)]
+    before = examples.made
+    with batches_from_memory(3):
+        for _ in range(4):
+            assert [np.asarray(y).tolist() for _, y in islice(fed.data, 40)] == [*first * 13, first[0]]
+        assert examples.made - before < 4 * 3 * 2
+    assert len(list(fed.data)) == 40
+
+
+def test_each_feed_repeats_its_own_batches() -> None:
+    feeds = [feed(point("jax", seed=seed), Squares(40), batch=2, epochs=1) for seed in (1, 2)]
+    with batches_from_memory(1):
+        one, other = ([np.asarray(y).tolist() for _, y in islice(fed.data, 2)] for fed in feeds)
+    assert one[0] == one[1] != other[0] == other[1]
 
 
 TRAIN = """

@@ -10,7 +10,6 @@ import pytest
 from accelbench.profiling.host.stacks import Stacks, parse_stacks
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.judge import (
-    checked,
     help_input,
     memory_of,
     ranks_of,
@@ -21,25 +20,10 @@ from accelbench.profiling.measure.script.judge import (
 )
 from accelbench.profiling.measure.script.lines import code_lines
 from accelbench.profiling.measure.script.observe import ScriptObserver
-from accelbench.profiling.records.bottleneck import Bottleneck, Bound
-from accelbench.profiling.records.script import PrefetchedSteps
 
 
 def step(seconds: float, wait_s: float, starts_epoch: bool = False) -> ScriptStep:
     return ScriptStep(seconds, wait_s, 32, starts_epoch, "plain")
-
-
-def prefetched(speedup: float, half: float = 0.05) -> PrefetchedSteps:
-    return PrefetchedSteps(
-        steps=20,
-        mean=0.1,
-        ci_low=0.099,
-        ci_high=0.101,
-        speedup=speedup,
-        speedup_low=speedup * (1 - half),
-        speedup_high=speedup * (1 + half),
-        same_random_numbers=True,
-    )
 
 
 def test_the_share_of_waiting_has_an_interval() -> None:
@@ -54,25 +38,6 @@ def test_the_first_step_of_an_epoch_is_no_sample_unless_few_others_are_left() ->
     steps = [step(5.0 if number % 10 == 0 else 1.0, 0.0, number % 10 == 0) for number in range(40)]
     assert timing_of(steps).execution.seconds == pytest.approx(1.0)
     assert samples_of(steps[:10]) == steps[:10]
-
-
-@pytest.mark.parametrize(
-    ("bound", "speedup", "expected", "confirmed"),
-    [
-        ("input-bound", 3.0, "input-bound", True),
-        ("input-bound", 1.0, None, False),
-        ("input-bound", 1.1, "input-bound", None),
-        ("device-bound", 1.0, "device-bound", None),
-        ("device-bound", 3.0, None, False),
-        ("cpu-quota-bound", 3.0, "cpu-quota-bound", None),
-    ],
-)
-def test_an_experiment_confirms_or_withdraws_a_verdict(
-    bound: Bound, speedup: float, expected: Bound | None, confirmed: bool | None
-) -> None:
-    verdict, found = checked(Bottleneck(bound=bound), prefetched(speedup))
-    assert (verdict.bound, found) == (expected, confirmed)
-    assert (verdict.reason is None) == (expected is not None)
 
 
 def test_lines_are_of_the_users_own_files_without_the_libraries_frames(tmp_path: Path) -> None:
