@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from accelbench.profiling.attach.flops import FlopCount
 from accelbench.profiling.attach.jax import EXAMINED, JittedFunction, hooks
 from accelbench.profiling.attach.session import FIT, Session
 from accelbench.profiling.measure.script.events import ScriptEvents
@@ -187,3 +188,27 @@ def test_functions_made_after_the_observation_are_jaxs_own(session: Session, jit
     assert not isinstance(jit(update), JittedFunction)
     train(before, 3)
     assert before.examined == 0
+
+
+def test_flops_are_counted_for_a_cpu_if_jax_analyses_no_function_for_the_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @partial(jax.jit, static_argnames="power", donate_argnums=0)
+    def step(params: Any, x: Any, power: int = 2) -> Any:
+        return jax.tree.map(lambda p: p - 0.1 * (x.T @ (x @ p)) ** power, params)
+
+    arguments = {"w": jnp.ones((4, 8))}, jnp.ones((16, 4))
+    counts = [FlopCount("jax"), FlopCount("jax")]
+    counts[0].call("jax", step, arguments, {"power": 3})
+    lowered = type(step.lower(*arguments))
+    analyse = lowered.cost_analysis
+
+    def only_for_a_cpu(self: Any) -> Any:
+        return analyse(self) if jax.config.jax_default_device else None
+
+    monkeypatch.setattr(lowered, "cost_analysis", only_for_a_cpu)
+    counts[1].call("jax", step, arguments, {"power": 3})
+    assert counts[1].reason is None
+    assert counts[1].flops == counts[0].flops
+    assert counts[1].flops["float32"] >= 2 * (2 * 16 * 4 * 8)
+    assert not jax.config.jax_default_device
