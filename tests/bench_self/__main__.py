@@ -24,6 +24,7 @@ from tests.bench_self.matmul import matmul_against_vendor
 from tests.bench_self.network import gloo_against_bare_loop, pingpong_against_netpipe
 from tests.bench_self.pairs_of_runs import compared_with_itself, compared_with_more_work
 from tests.bench_self.probes import profiler_overhead
+from tests.bench_self.scripts import answers_on_scripts
 from tests.bench_self.statistics import (
     coverage_beside_bursts,
     coverage_over_repetitions,
@@ -61,6 +62,7 @@ PARTS = {
     "harness": (start_up, quick_suite),
     "busy": (reading_causes, beside_busy_processes),
     "verdicts": (verdicts_on_known_cases,),
+    "scripts": (answers_on_scripts,),
 }
 
 
