@@ -21,6 +21,7 @@ from accelbench.compare.evidence import (
     from_repetitions,
     with_assumed_spread,
     with_history,
+    with_memory_drift,
 )
 from accelbench.compare.placements import from_placements
 from accelbench.history.spread import Spread
@@ -101,12 +102,18 @@ def compare_point(
     equivalence: float,
     past: PastSpeeds | None = None,
     include_noisy: bool = False,
+    virtual: bool = False,
 ) -> PointChange:
-    """Return the change of speed between the measured records of one point on side A and on side B."""
+    """Return the change of speed between the measured records of one point on side A and on side B.
+
+    `virtual` is whether one of the machines is a virtual one, on which other guests share the memory.
+    """
     kept_a, noise_a, only_noisy_a = _usable("A", a, include_noisy)
     kept_b, noise_b, only_noisy_b = _usable("B", b, include_noisy)
     only_noisy = bool(only_noisy_a or only_noisy_b)
     evidence, reason = _evidence(kept_a, kept_b, past or PastSpeeds())
+    if evidence and virtual and _memory_drifts(kept_a, kept_b):
+        evidence = with_memory_drift(evidence)
     verdict: SpeedVerdict = "inconclusive"
     if evidence and evidence.undecided:
         reason = evidence.undecided
@@ -219,6 +226,14 @@ def _evidence(a: Sequence[Record], b: Sequence[Record], past: PastSpeeds) -> tup
     if normal_a and normal_b:
         return with_history(evidence, normal_a, normal_b), None
     return with_assumed_spread(evidence, "runs"), None
+
+
+def _memory_drifts(a: Sequence[Record], b: Sequence[Record]) -> bool:
+    """Return whether a point is bounded by the host's memory, and all of several runs of a side precede the other's."""
+    if min(len(a), len(b)) < 2 or a[0].point.device != "cpu" or a[0].bound.resource != "memory":
+        return False
+    times_a, times_b = ([record.started for record in side] for side in (a, b))
+    return max(times_a) <= min(times_b) or max(times_b) <= min(times_a)
 
 
 def _different_cores(a: Sequence[Record], b: Sequence[Record]) -> str | None:

@@ -64,12 +64,13 @@ def compare(
     side_a, side_b = open_sides(a, b)
     shared = [(tuple(found), tuple(side_b.points[p])) for p, found in side_a.points.items() if p in side_b.points]
     past_of = _past_speeds(side_a, side_b, history)
+    virtual = any(info.environment.cpu.hypervisor for info in (*side_a.infos, *side_b.infos))
     changes, unmeasured = [], []
     for pair in shared:
         measured = [[record for record in records if record.status == "measured"] for records in pair]
         if measured[0] and measured[1]:
             point = str(measured[0][0].point)
-            changes.append(compare_point(measured[0], measured[1], equivalence, past_of(point), include_noisy))
+            changes.append(compare_point(measured[0], measured[1], equivalence, past_of(point), include_noisy, virtual))
         if any(record.status != "measured" for records in pair for record in records):
             unmeasured.append(UnmeasuredPoint(*pair))
     first_a, first_b = side_a.infos[0], side_b.infos[0]

@@ -28,7 +28,7 @@ BENCHMARK = Path(__file__).with_name("resizable")
 MORE_WORK = 1.1
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 MEASURE = (
-    *("run", "resizable", "--device", "cpu", "--no-ceilings"),
+    *("run", "resizable", "resizable-arrays", "--device", "cpu", "--no-ceilings"),
     *("--rounds", str(ROUNDS), "--max-seconds", str(ROUNDS), "--out"),
 )
 

@@ -6,6 +6,7 @@ The arrays are small, and XLA optimizes little, because most of the time is comp
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from accelbench.kernels.lib.cpu import arrays
 from accelbench.kernels.norm import any_jax as norm
 from accelbench.kernels.optimizer_step import any_jax as optimizer
 from accelbench.kernels.peak_arith import any_jax as peak
+from accelbench.kernels.treesearch.nqueens import any_jax as nqueens
+from accelbench.kernels.treesearch.nqueens.counts import totals
+from accelbench.kernels.treesearch.nqueens.prefixes import enumerate_prefixes
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.measure.compilations import JaxCompilations
 from accelbench.profiling.records.point import Point, Scalar
@@ -34,6 +38,7 @@ POINTS: list[tuple[str, dict[str, Scalar]]] = [
     ("optimizer-step", {}),
     *(("attention", {**ATTENTION, "mask": mask}) for mask in ("causal", "full")),
     *(("peak-arith", {"dtype": dtype, "cores": "all"}) for dtype in ("float64", "float32", "bfloat16")),
+    ("nqueens", {"queens": 9, "cores": "all"}),
 ]
 
 
@@ -111,6 +116,24 @@ def refused(kernel: Any) -> str:
     return ""
 
 
+def searched(queens: int, at_least: int, lanes: int, column_bits: int) -> list[int]:
+    """Return the nodes and solutions of all placements, searched with a memory of columns of so many bits each."""
+    original, nqueens.COLUMN_BITS = nqueens.COLUMN_BITS, column_bits
+    prefixes = enumerate_prefixes(queens, at_least)
+    rows = queens - prefixes.depth
+    try:
+        search = jax_of_all().jit(partial(nqueens.search, lanes, queens, rows))
+        nodes, solutions = search(prefixes.columns, prefixes.left, prefixes.right)
+    finally:
+        nqueens.COLUMN_BITS = original
+    return [*totals(prefixes, np.asarray(nodes), np.asarray(solutions))]
+
+
+def jax_of_all() -> Any:
+    """Return JAX with 64-bit types, as the kernels use it."""
+    return xla.Xla.on(Point("nqueens", "cpu", {}), "all").jax
+
+
 def compilations(sizes: tuple[int, ...]) -> list[str]:
     """Return the noise flags of a block in which a compiled function is called with arrays of these sizes."""
     import jax
@@ -149,6 +172,16 @@ def main() -> None:
     }
     results["multiplications"] = {steps: multiplications(steps) for steps in (4, 8, 16)}
     results["steps"] = {count: repeated_steps(count) for count in (1, 2, 7)}
+    results["searched"] = [
+        [queens, lanes, bits, *searched(queens, at_least, lanes, bits)]
+        for queens, at_least, lanes, bits in (
+            (1, 1, 4, 5),  # the last row only
+            (2, 1, 4, 5),
+            (6, 1, 1, 5),  # one lane for the complete board
+            (8, 50, 64, 5),  # more lanes than placements
+            (8, 300, 16, 16),  # four columns per word, so that the second word is used
+        )
+    ]
     results["removed"] = refused(lambda x, out: [out])
     results["compilations"] = {"same": compilations((4, 4, 4)), "others": compilations((4, 5, 6))}
     results["skipped"] = {

@@ -12,13 +12,17 @@ import pytest
 
 from accelbench.execution.plan import Choice, discover, make_plan
 from accelbench.kernels.lib.xla import placed, require_repeated
+from accelbench.kernels.treesearch.nqueens.published import NODES, SOLUTIONS
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.timing.host import MIN_SAMPLE_SECONDS, choose_loops
 from tests.conftest import ROOT, Run, environment, records
 from tests.fixtures.warm import FAST_COMPILATION, QUIET
 
-NAMES = "attention", "gemm", "matmul", "norm", "optimizer-step", "peak-arith", "reduce", "softmax-xent", "stream"
+NAMES = (
+    *("attention", "gemm", "matmul", "norm", "nqueens", "optimizer-step", "peak-arith", "reduce", "softmax-xent"),
+    "stream",
+)
 HLO = """
 %fused (p: f32[8]) -> f32[8] {
   %p = f32[8]{0} parameter(0)
@@ -108,6 +112,13 @@ def test_the_loop_of_a_program_does_every_execution(results: dict[str, Any]) -> 
 @pytest.mark.slow
 def test_xla_keeps_every_step_of_the_chains(results: dict[str, Any]) -> None:
     assert results["multiplications"] == {"4": 16, "8": 32, "16": 64}  # 4 chains
+
+
+@pytest.mark.slow
+def test_a_search_counts_every_node_with_any_number_of_lanes(results: dict[str, Any]) -> None:
+    assert len(results["searched"]) == 5
+    for queens, *_, nodes, solutions in results["searched"]:
+        assert (nodes, solutions) == (NODES[queens], SOLUTIONS[queens]), queens
 
 
 @pytest.mark.slow

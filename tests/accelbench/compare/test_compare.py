@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from accelbench.compare.evidence import ONE_PROCESS, from_repetitions
 from accelbench.compare.regression import FailOn, regressions
 from accelbench.compare.runs import compare
 from accelbench.errors import UserError
+from accelbench.profiling.records.environment import Environment
 from accelbench.profiling.records.quality import Data, Quality
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.telemetry import Gauge, Placement, Telemetry
@@ -20,10 +22,12 @@ from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.statistics import Estimate
 from tests.fixtures.compare_runs import (
     MATMUL,
+    NOW,
     Runs,
     evidence_of,
     failed,
     in_rounds,
+    machine,
     measured,
     repetitions,
     samples,
@@ -71,6 +75,48 @@ def test_a_side_of_one_run_is_given_the_spread_of_the_other_side_with_a_note(run
     assert change.verdict == "slower"
     assert change.notes == (evidence_of(change).assumption,)
     assert change.notes[0].startswith("B has only one")
+
+
+ARRAYS: dict[str, Any] = {
+    "benchmark": "stream",
+    "params": {"impl": "numba", "op": "add"},
+    "figure": "bytes",
+    "work": Work(bytes=1e9),
+}
+ON_A_HYPERVISOR = machine(cpu={"hypervisor": "KVM"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "environment", "minutes_of_a", "minutes_of_b", "verdict"),
+    [
+        (ARRAYS, ON_A_HYPERVISOR, (0, 1, 2), (3, 4, 5), "inconclusive"),
+        (ARRAYS, ON_A_HYPERVISOR, (3, 4, 5), (0, 1, 2), "inconclusive"),
+        (ARRAYS, ON_A_HYPERVISOR, (0, 2, 4), (1, 3, 5), "slower"),
+        (ARRAYS, ON_A_HYPERVISOR, (0, 3, 4), (1, 2, 5), "slower"),
+        (ARRAYS, machine(), (0, 1, 2), (3, 4, 5), "slower"),
+        (ARRAYS | {"device": "gpu"}, ON_A_HYPERVISOR, (0, 1, 2), (3, 4, 5), "slower"),
+        ({}, ON_A_HYPERVISOR, (0, 1, 2), (3, 4, 5), "slower"),
+    ],
+)
+def test_memory_on_a_virtual_machine_may_drift_between_sides_that_do_not_alternate(
+    runs: Runs,
+    fields: dict[str, Any],
+    environment: Environment,
+    minutes_of_a: tuple[int, ...],
+    minutes_of_b: tuple[int, ...],
+    verdict: str,
+) -> None:
+    sides = [
+        [
+            runs.stored([steady(median, started=NOW + timedelta(minutes=minute), **fields)], environment)
+            for median, minute in zip(medians, minutes, strict=True)
+        ]
+        for medians, minutes in (((1.0, 1.005, 0.995), minutes_of_a), ((1.06, 1.065, 1.055), minutes_of_b))
+    ]
+    (change,) = compare(*sides).changes
+    assert change.verdict == verdict
+    assert bool(evidence_of(change).assumption) == (verdict == "inconclusive")
+    assert evidence_of(change).speed.value == pytest.approx(1 / 1.06, rel=0.001)
 
 
 def test_runs_without_any_spread_are_inconclusive_or_the_same(runs: Runs) -> None:
