@@ -33,7 +33,7 @@ MEMORY_DRIFT = 0.03
 """Standard deviation of a side that is assumed for memory bandwidth on a virtual machine, besides its own spread.
 
 Other guests of the host share the memory. Of an addition of arrays, compared as three runs with the next three of the
-same code, 7 of 40 pairs were called different without it, and 1 with it.
+same code, 10 of 55 pairs were called different without it, and 1 with it.
 """
 ROUNDED_CONFIDENCE = CONFIDENCE - 1e-3
 """Minimum coverage of a record's interval; the stored coverage is rounded."""

@@ -6,6 +6,7 @@ may then have two speeds from process to process, and the mean of a few processe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
@@ -94,12 +95,17 @@ def _squares(parts: Sequence[Sequence[float]]) -> float:
 
 
 def _by_level(runs: Sequence[Sequence[float]], levels: SpeedLevels) -> dict[int | None, list[float]]:
-    """Return the mean logarithm of each run's processes at each level; key None has processes near neither level."""
+    """Return the mean logarithm of each run's processes at each level; key None has processes near neither level.
+
+    Levels with less than `LEAST_SHARE` of the processes are left out, as outliers.
+    """
     found: dict[int | None, list[float]] = {}
+    count = Counter(levels.level_of(log(cost)) for run in runs for cost in run)
     for run in runs:
         of_run: dict[int | None, list[float]] = {}
         for figure in map(log, run):
             of_run.setdefault(levels.level_of(figure), []).append(figure)
         for level, figures in of_run.items():
-            found.setdefault(level, []).append(fmean(figures))
+            if count[level] >= LEAST_SHARE * count.total():
+                found.setdefault(level, []).append(fmean(figures))
     return found

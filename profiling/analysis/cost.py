@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, isfinite
-from statistics import geometric_mean
+from statistics import median
 
 import numpy as np
 
@@ -41,15 +41,15 @@ def cost(record: Record, metric: MainMetric | None = None) -> float | None:
 def execution_seconds(record: Record) -> float | None:
     """Return the time per execution; None unless all samples are positive and finite, and at least one.
 
-    It is the geometric mean over the repetitions of their fastest samples, or the reported time (see `by_fastest`).
-    Noisy repetitions are left out if there are others.
+    It is the median over the repetitions of their fastest samples, or the reported time (see `by_fastest`). Noisy
+    repetitions are left out if there are others.
     """
     timing = record.timing
     if timing is None or not timing.samples or not all(0 < s < inf for s in timing.samples):
         return None
     if not by_fastest(timing):
         return timing.execution.seconds
-    return geometric_mean(process_seconds(record, timing))
+    return median(process_seconds(record, timing))
 
 
 def by_fastest(timing: Timing) -> bool:

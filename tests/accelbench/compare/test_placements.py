@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accelbench.compare.placements import find_levels, from_placements
+from accelbench.compare.placements import DIFFERENT, find_levels, from_placements
+from accelbench.compare.runs import compare
 from tests.fixtures.compare_runs import NOW, Runs, evidence_of, repetitions, run
 
 FAST, SLOW = 1.0, 1.3
@@ -54,6 +55,23 @@ def test_two_levels_that_are_the_two_sides_are_a_change_of_speed(runs: Runs) -> 
     change = runs.several(near([FAST] * 4), near([SLOW] * 4))
     assert change.verdict == "slower"
     assert evidence_of(change).basis == "4 and 4 runs"
+
+
+def test_one_slow_process_does_not_make_a_change_of_speed_two_placements(runs: Runs) -> None:
+    of_a = [[3.001, 3.053, 3.046], [3.075, 3.294, 2.988], [3.042, 3.034, 3.065]]
+    of_b = [[3.353, 3.291, 3.313], [3.335, 3.288, 3.274], [3.285, 3.308, 3.276]]
+    past = [2.983, 2.988, 3.033, 3.061, 3.088, 3.014, 3.074, 3.04, 3.065]
+    assert from_placements(of_a, of_b, past) is None
+    assert from_placements(of_b, of_a, past) is None
+    sides = [[runs.stored(repetitions(medians)) for medians in side] for side in (of_a, of_b)]
+    (change,) = compare(*sides).changes
+    assert change.verdict == "slower"
+    assert evidence_of(change).speed.value == pytest.approx(3.046 / 3.291, rel=0.005)
+
+
+def test_a_level_that_one_side_hardly_has_is_no_evidence_on_it() -> None:
+    mostly_fast, slow = [near([FAST] * 8 + [SLOW])], [near([SLOW] * 9)]
+    assert from_placements(mostly_fast, slow, near([FAST, SLOW] * 5)) == DIFFERENT
 
 
 def test_sides_in_different_placements_of_past_processes_are_inconclusive(runs: Runs, tmp_path: Path) -> None:

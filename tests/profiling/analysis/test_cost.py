@@ -30,10 +30,10 @@ def processes(record: Record) -> list[float]:
     return costs_of_processes(record, whole)
 
 
-def test_the_cost_is_the_geometric_mean_of_the_clean_samples_of_the_processes() -> None:
-    joined = join([repetition(1, 1.0), repetition(2, 2.0), repetition(3, 4.0)])
-    assert cost(joined) == pytest.approx(2.0)
-    assert processes(joined) == pytest.approx([1.0, 2.0, 4.0])
+def test_the_cost_is_the_median_of_the_clean_samples_of_the_processes() -> None:
+    joined = join([repetition(1, 1.0), repetition(2, 1.1), repetition(3, 9.0)])
+    assert cost(joined) == pytest.approx(1.1)
+    assert processes(joined) == pytest.approx([1.0, 1.1, 9.0])
 
 
 def test_bounds_and_noisy_repetitions_are_left_out_if_there_are_others() -> None:
