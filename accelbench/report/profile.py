@@ -213,6 +213,7 @@ def _missing(profile: Profile) -> Iterable[str]:
                 yield f"{MISSING.get(name, name)}: {reason}"
         for error in profile.trace.profiler_errors:
             yield f"error of the profiler: {error}"
+    yield from profile.missing
     if profile.script is not None:
         yield from profile.script.missing
     elif profile.host is None:

@@ -76,7 +76,11 @@ def profile_training(
             host = host_profile(training, point, keep.run / keep.host if keep and keep.host else Path(scratch, "host"))
     verdict = bottleneck(point, trace, host, cpu, unavailable, step_s)
     waits = verdict.shares.get("input", 0.0) >= INPUT_SHARE
-    seconds = steps_from_memory(training, step_s) if waits and timing.steady else []
+    missing = []
+    try:
+        seconds = steps_from_memory(training, step_s) if waits and timing.steady else []
+    except Exception as error:  # noqa: BLE001 - any error of a framework; the verdict remains without an experiment
+        seconds, missing = [], [f"the experiment on the input: {type(error).__name__}: {error}"]
     if seconds and timing.steady:
         verdict = checked(verdict, compare_prefetched(timing.steady, seconds))
     return Profile(
@@ -86,6 +90,7 @@ def profile_training(
         host=host,
         trace_folder=keep.trace if keep else None,
         host_folder=keep.host if keep else None,
+        missing=missing,
         elapsed_s=perf_counter() - begin,
     )
 

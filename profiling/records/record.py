@@ -42,7 +42,7 @@ class Profile(Stored):
     host_folder: str | None = None
     """The folder of the host's stacks, relative to the run's directory; null if they were not kept."""
     missing: list[str] = []
-    """The files that could not be kept, each with the reason, as text."""
+    """The files that could not be kept, and an experiment that failed, each with the reason, as text."""
     elapsed_s: float = 0.0
     """The wall time of the pass, in seconds."""
     script: ScriptProfile | None = None

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import cycle, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from accelbench.profiling.benchmark import Skip
@@ -67,7 +67,13 @@ class _Kept:
             else:
                 self._of[feed] = made.take(self._count).cache().repeat().prefetch(1)
         batches = self._of[feed]
-        return cycle(batches) if isinstance(batches, list) else batches
+        return _endless(batches) if isinstance(batches, list) else batches
+
+
+def _endless(batches: list[Any]) -> Iterator[Any]:
+    """Yield the batches again and again; a generator, since Keras takes no other iterator."""
+    while True:
+        yield from batches
 
 
 _kept: ContextVar[_Kept | None] = ContextVar("_kept", default=None)

@@ -73,6 +73,12 @@ def test_the_experiment_is_drawn_beside_the_measured_step() -> None:
     assert [bar.share for bar in part.bars] == [1.0, pytest.approx(0.5, rel=0.02)]
 
 
+def test_an_experiment_that_failed_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
+    reason = "the experiment on the input: ValueError: no data"
+    own = training("gpu", "float32", 0.021, profile=profile(missing=[reason]))
+    assert reason in render_page(Run.of(make_run(tmp_path / "run", [own])))
+
+
 def test_without_an_experiment_no_step_time_is_drawn() -> None:
     assert experiment_part(of_script(ScriptProfile(waiting=0.5))) is None
 

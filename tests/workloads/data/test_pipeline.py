@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from itertools import islice
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,7 @@ def test_batches_from_memory_are_the_first_ones_repeated_in_every_training(backe
     first = [np.asarray(y).tolist() for _, y in islice(fed.data, 3)]
     before = examples.made
     with batches_from_memory(3):
+        assert isinstance(fed.data, GeneratorType) == (backend != "tensorflow")  # Keras takes no other iterator
         for _ in range(4):
             assert [np.asarray(y).tolist() for _, y in islice(fed.data, 40)] == [*first * 13, first[0]]
         assert examples.made - before < 4 * 3 * 2
