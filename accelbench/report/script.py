@@ -12,11 +12,10 @@ from accelbench.profiling.records.script import (
     CodeLine,
     LargeVariable,
     ScriptMemory,
-    ScriptProfile,
     ScriptRank,
     SlowRank,
 )
-from accelbench.report.script_answer import rank_lines, waiting_lines
+from accelbench.report.script_answer import host_time, rank_lines, waiting_lines
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def script_part(record: Record) -> ScriptPart | None:
     if script is None:
         return None
     rank_parts = tuple(dict.fromkeys(part for each in script.ranks for part in each.parts))
-    code = (("the wait for the next batch", script.waiting_lines), (_host_time(script), script.host_lines))
+    code = (("the wait for the next batch", script.waiting_lines), (host_time(script), script.host_lines))
     return ScriptPart(
         on_input=tuple(waiting_lines(script)),
         code=tuple((what, tuple(lines)) for what, lines in code if lines),
@@ -59,10 +58,6 @@ def script_part(record: Record) -> ScriptPart | None:
         memory=tuple(_memory(script.memory)),
         largest=tuple((each, str(read(each.bytes, "B"))) for each in script.memory.largest),
     )
-
-
-def _host_time(script: ScriptProfile) -> str:
-    return "the host's time" if script.waiting is None else "the host's time without input"
 
 
 def _rank(each: ScriptRank, parts: Iterable[str], slow: SlowRank | None) -> RankRow:

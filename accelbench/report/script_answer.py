@@ -28,8 +28,7 @@ def answer_lines(record: Record) -> Iterator[str]:
     else:
         yield _speed(timing, record)
         yield from _verdict(profile, profile.script)
-    what = "the host's time" if profile.script.waiting is None else "the host's time without input"
-    yield from _places(what, profile.script.host_lines)
+    yield from _places(host_time(profile.script), profile.script.host_lines)
     yield from rank_lines(profile.script, timing)
     yield from memory_lines(profile.script.memory)
     yield from profile.script.missing[:3]
@@ -110,6 +109,11 @@ def waiting_lines(script: ScriptProfile) -> Iterator[str]:
     if script.waiting is not None:
         low, high = script.waiting_interval or (script.waiting, script.waiting)
         yield f"{percent(script.waiting)} of a step waits for the next batch ({percent(low)} to {percent(high)})"
+
+
+def host_time(script: ScriptProfile) -> str:
+    """Return what the script's `host_lines` are shares of, as text."""
+    return "the host's time" if script.waiting is None else "the host's time without input"
 
 
 def _places(what: str, lines: Sequence[CodeLine]) -> Iterator[str]:

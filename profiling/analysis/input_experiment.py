@@ -15,11 +15,13 @@ MATTERS, LARGEST = 1.1, 2.0
 
 
 def compare_prefetched(
-    measured: SteadySteps, seconds: Sequence[float], same_random_numbers: bool = True
-) -> PrefetchedSteps:
-    """Return the steps of the experiment, given by their seconds, compared with the measured ones."""
+    measured: SteadySteps | None, seconds: Sequence[float], same_random_numbers: bool = True
+) -> PrefetchedSteps | None:
+    """Return the steps of the experiment, given by their seconds, compared with the measured ones; None without any."""
+    if measured is None or not seconds:
+        return None
     without = steady_steps([list(seconds)])
-    # Both intervals are those of logarithms, and the step times are independent.
+    # Both intervals are symmetric in logarithms, and the step times are independent.
     halves = [np.log(each.ci_high / each.mean) for each in (measured, without)]
     speedup, half = measured.mean / without.mean, float(np.hypot(*halves))
     return PrefetchedSteps(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import count
 from math import ceil, nan
 from pathlib import Path
 from statistics import fmean
@@ -28,7 +29,7 @@ from accelbench.profiling.records.record import Profile
 from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.records.timing import Timing
 from accelbench.profiling.records.trace import Capture
-from accelbench.profiling.timing.steps import StepClock, train_until
+from accelbench.profiling.timing.steps import WARMUP_STEPS, StepClock, train_until
 from accelbench.profiling.trace.analysis import analyze
 from accelbench.profiling.trace.capture import STEPS, TraceWindow
 
@@ -78,11 +79,10 @@ def profile_training(
     waits = verdict.shares.get("input", 0.0) >= INPUT_SHARE
     missing = []
     try:
-        seconds = steps_from_memory(training, step_s) if waits and timing.steady else []
+        seconds = steps_from_memory(training, step_s) if waits else []
     except Exception as error:  # noqa: BLE001 - any error of a framework; the verdict remains without an experiment
         seconds, missing = [], [f"the experiment on the input: {type(error).__name__}: {error}"]
-    if seconds and timing.steady:
-        verdict = checked(verdict, compare_prefetched(timing.steady, seconds))
+    verdict = checked(verdict, compare_prefetched(timing.steady, seconds))
     return Profile(
         bottleneck=verdict,
         capture=capture,
@@ -113,13 +113,10 @@ def steps_from_memory(training: Training, step_s: float) -> list[float]:
     if world().size > 1 or training.from_memory is None:
         return []
     steps, clock = min(MOST_STEPS, max(FEWEST_SAMPLES, ceil(TRACE_S / step_s))), StepClock()
-
-    def over() -> bool:
-        return len(clock.samples()) >= steps
-
     with training.from_memory(KEPT_BATCHES), suppress(ArithmeticError):  # the loss diverges on a few repeated batches
-        while not over():
-            train_until(training.fit, over, clock.callback())
+        while (lacking := steps - len(clock.samples())) > 0:
+            left = count(lacking + WARMUP_STEPS, -1)
+            train_until(training.fit, lambda left=left: next(left) <= 0, clock.callback())  # type: ignore[misc]
     return clock.samples() if len(clock.samples()) >= FEWEST_SAMPLES else []
 
 

@@ -117,7 +117,7 @@ def refused(kernel: Any) -> str:
 
 
 def searched(queens: int, at_least: int, lanes: int, column_bits: int) -> list[int]:
-    """Return the nodes and solutions of all placements, searched with a memory of columns of so many bits each."""
+    """Return the node and solution counts of the whole board, with `column_bits` bits per stored column."""
     original, nqueens.COLUMN_BITS = nqueens.COLUMN_BITS, column_bits
     prefixes = enumerate_prefixes(queens, at_least)
     rows = queens - prefixes.depth

@@ -81,10 +81,8 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
     verdict = bottleneck(point, found.trace, found.host, found.cpu, no_trace, step_s)
     if not steps:
         verdict = Bottleneck(reason="no step was found, so that no part of a step is known", cpu=found.cpu)
-    steady = timing_of(steps).steady if steps and found.prefetched else None
-    if steady:
-        times = [step.seconds for step in found.prefetched]
-        verdict = checked(verdict, compare_prefetched(steady, times, found.same_random_numbers))
+    steady, times = timing_of(steps).steady if steps else None, [step.seconds for step in found.prefetched]
+    verdict = checked(verdict, compare_prefetched(steady, times, found.same_random_numbers))
     verdict = verdict.model_copy(update={"help": help_of(verdict, found.events)})
     waiting, interval = waiting_of(steps) if found.events.loader else (None, None)
     starts = [step.seconds for step in found.untouched if step.starts_epoch]

@@ -1,4 +1,4 @@
-"""Tests of the experiment on the input: what it says of the steps, and of the verdict."""
+"""Tests of the experiment on the input: speedup, interval, and effect on the verdict."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def test_without_an_experiment_the_verdict_is_unchanged() -> None:
 def test_the_speedup_is_the_ratio_of_the_mean_steps_with_both_uncertainties() -> None:
     measured = steady_steps([[0.1 + 0.001 * (number % 3) for number in range(60)]])
     found = compare_prefetched(measured, [0.05 + 0.002 * (number % 2) for number in range(20)])
+    assert found
     assert found.steps == 20
     assert found.speedup == pytest.approx(measured.mean / 0.051)
     assert found.speedup_low < found.speedup < found.speedup_high
