@@ -66,8 +66,8 @@ def diagnose(
     """
     if shutil.which(command[0]) is None:
         raise UserError(f"cannot start {command[0]}: it is not an executable program{_advice(command)}")
-    with exchange_folder() as exchange:
-        store = new_store(out, command)
+    store, ranked = new_store(out, command), rank_variables(command) is not None
+    with exchange_folder(store.path if ranked else None) as exchange:
         try:
             process = start(command, exchange)
         except OSError as error:
@@ -75,7 +75,6 @@ def diagnose(
             raise RunBroken(f"cannot start {command[0]}: {reason_of(error)}") from error
         with signals_passed_to(process):
             record, kills = None, kernel_kills()
-            ranked = rank_variables(command) is not None
             observer = ScriptObserver(
                 lambda: process.poll() is None, exchange, store.path, seconds, experiments, ranked
             )

@@ -136,7 +136,8 @@ def document_of_comparison(comparison: Comparison, regressions: Sequence[Regress
 
 
 def _change(change: PointChange, regression: str | None) -> DocumentRow:
-    speed = change.evidence.speed if change.evidence else None
+    bounds = change.only_noisy and any(record.bound_sign() for record in (*change.a, *change.b))
+    speed = change.evidence.speed if change.evidence and not bounds else None  # a ratio of bounds is no estimate
     undecided = change.verdict == "inconclusive"
     medians = _mean_figure(change.a), _mean_figure(change.b)
     compared = _compared(change) or medians

@@ -14,6 +14,7 @@ from selectors import EVENT_READ, DefaultSelector
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from accelbench.profiling.analysis.experiments import checked, compare_steps
 from accelbench.profiling.analysis.step_parts import split_step, with_exchange
 from accelbench.profiling.devices import device_kind
 from accelbench.profiling.ranks.channel import Message
@@ -155,7 +156,10 @@ class Team:
             parts = split_step(first.timing.summary.median, observed, collective_s(first), launching(first))
         profile = first.profile
         if profile and parts:
-            profile = profile.model_copy(update={"bottleneck": with_exchange(profile.bottleneck, parts)})
+            slowest = [max(seconds) for seconds in zip(*(rank.apart_s for rank in observed), strict=False)]
+            without = compare_steps(first.timing.steady if first.timing else None, slowest)
+            verdict = checked(with_exchange(profile.bottleneck, parts), {"communication": without})
+            profile = profile.model_copy(update={"bottleneck": verdict})
         metrics = first.metrics | energy_of_all(ranks, first.point.device)
         known = {name: metric for name, metric in metrics.items() if metric is not None}
         return first.model_copy(update={"ranks": ranks, "parts": parts, "profile": profile, "metrics": known})

@@ -6,11 +6,18 @@ from operator import itemgetter
 
 from accelbench.output.format import percent, read
 from accelbench.profiling.analysis.bottleneck import HELP, NEAR
-from accelbench.profiling.records.bottleneck import PrefetchedSteps
+from accelbench.profiling.analysis.experiments import FIELD
+from accelbench.profiling.records.bottleneck import CAUSES, Bottleneck, Cause, StepsWithout
 from accelbench.profiling.records.record import Profile
 
 UNKNOWN_BOUND = "bottleneck unknown"
 CONFIRMED = "confirmed by experiment"
+EXPERIMENTS: dict[Cause, tuple[str, str]] = {
+    "input": ("With the input taken away", "better input"),
+    "communication": ("Without the exchange of gradients", "a faster or less frequent exchange"),
+    "dispatch": ("With many steps in one launch", "less work on the host"),
+}
+"""Condition of the experiment on each cause, and what would have its effect."""
 SHARES, NEGLIGIBLE = 3, 0.005
 """Maximum number of shares printed with a bottleneck, and the minimum share that is printed."""
 
@@ -45,12 +52,20 @@ def bottleneck_line(profile: Profile) -> str:
     return f"{line}; doubtful: {found.apart_text.partition(' (')[0]}" if found.apart_text else line
 
 
-def experiment_text(steps: PrefetchedSteps) -> str:
-    """Return the step time without the wait for input, and how much a faster input can bring at most."""
+def experiments_of(found: Bottleneck) -> dict[Cause, StepsWithout]:
+    """Return the steps of each experiment by the cause that it took away."""
+    steps = {cause: getattr(found, FIELD[cause]) for cause in CAUSES if cause in FIELD}
+    return {cause: its for cause, its in steps.items() if its}
+
+
+def experiment_text(cause: Cause, steps: StepsWithout) -> str:
+    """Return the step time without this cause, and how much its improvement can bring at most."""
     time = read(steps.mean, "s", steps.ci_low, steps.ci_high)
     most = f"{steps.speedup:.2f}× ({steps.speedup_low:.2f}–{steps.speedup_high:.2f})"
     same = "" if steps.same_random_numbers else "; the training drew other random numbers"
-    return f"With the input taken away ({steps.steps} steps), a step takes {time}: at most {most} by better input{same}"
+    condition, cure = EXPERIMENTS[cause]
+    other = f" instead of {read(steps.mean_with, 's')}" if steps.mean_with else ""
+    return f"{condition} ({steps.steps} steps), a step takes {time}{other}: at most {most} by {cure}{same}"
 
 
 def advice(profile: Profile) -> str | None:

@@ -18,9 +18,9 @@ from accelbench.profiling.records.trace import Operation, OperationKind, TraceAn
 from accelbench.profiling.text import format_bytes
 from accelbench.profiling.trace.formats import format_of
 from accelbench.report.bottleneck_text import advice, bottleneck_line, bottleneck_text
+from accelbench.report.experiments import ExperimentPart, experiment_parts
 from accelbench.report.flame_graph import flame_graph
 from accelbench.report.host_profile import HostPart, host_part
-from accelbench.report.input_experiment import ExperimentPart, experiment_part
 from accelbench.report.rows import Row
 from accelbench.report.samples_plot import step_times
 from accelbench.report.script import ScriptPart, script_part
@@ -98,8 +98,7 @@ class ProfiledRow:
     operations: tuple[Operations, ...]
     operations_by: str
     host: HostPart | None
-    experiment: ExperimentPart | None
-    """Experiment on the input; None if there was none."""
+    experiments: tuple[ExperimentPart, ...]
     script: ScriptPart | None
     """Part of a user's script; None for accelbench's own workloads."""
     missing: tuple[str, ...]
@@ -144,7 +143,7 @@ def profiled(row: Row, slug: str, run_id: str, folder: Path | None = None) -> Pr
         operations=tuple(_operations(trace)) if trace else (),
         operations_by=(trace and trace.operations_by) or "the trace",
         host=host_part(profile.host) if profile.host else None,
-        experiment=experiment_part(row.record),
+        experiments=tuple(experiment_parts(row.record)),
         script=script_part(row.record),
         missing=tuple(dict.fromkeys(_missing(profile))),
         links=tuple(_links(profile)),

@@ -10,7 +10,7 @@ from accelbench.profiling.records.bottleneck import Bound
 from accelbench.profiling.records.record import Profile, Record
 from accelbench.profiling.records.script import CodeLine, ScriptMemory, ScriptProfile
 from accelbench.profiling.records.timing import Timing
-from accelbench.report.bottleneck_text import CONFIRMED, experiment_text
+from accelbench.report.bottleneck_text import CONFIRMED, experiment_text, experiments_of
 
 VERDICTS: dict[Bound, str] = {"device-bound": "compute-bound", "dispatch-bound": "host-bound"}
 """Names of bounds where a script's answer differs from the record."""
@@ -97,8 +97,8 @@ def _verdict(profile: Profile, script: ScriptProfile) -> Iterator[str]:
         checked = f", {CONFIRMED}" if found.confirmed else ""
         yield f"{' and '.join(names).capitalize()}{checked}: {shares or found.quota_text or ''} of a step"
     yield from waiting_lines(script)
-    if found.prefetched:
-        yield experiment_text(found.prefetched)
+    for cause, steps in experiments_of(found).items():
+        yield experiment_text(cause, steps)
     yield from _places("the waiting", script.waiting_lines)
     if found.help:
         yield f"Try: {found.help}"

@@ -65,11 +65,12 @@ def bottleneck(
     cpu: CpuTime | None,
     no_trace: str | None,
     step_s: float | None = None,
+    waiting: float = 0.0,
 ) -> Bottleneck:
     """Return the bottleneck from the trace, or from the host profile if there is no trace.
 
-    `cpu` is the CPU time of the measured steps, `step_s` their mean time in seconds, and `no_trace` the reason for a
-    missing trace.
+    `cpu` is the CPU time of the measured steps, `step_s` their mean time in seconds, `waiting` the share of them that
+    was observed to wait for input, and `no_trace` the reason for a missing trace.
     """
     on_cpu = point.device == "cpu"
     if trace and trace.breakdown and not trace.failure:
@@ -81,10 +82,11 @@ def bottleneck(
             cpu=cpu,
             cpu_is_device=on_cpu,
             apart_text=difference_text(traced.step_s, step_s),
+            waiting=waiting,
         )
     if host and host.step_thread:
         shares = shares_of_host(host.step_thread, host.cpu, on_cpu)
-        return judge(shares, source=f"py-spy ({no_trace})", cpu=cpu, cpu_is_device=on_cpu)
+        return judge(shares, source=f"py-spy ({no_trace})", cpu=cpu, cpu_is_device=on_cpu, waiting=waiting)
     missing = "; ".join(host.missing) if host else "the host was not sampled"
     return Bottleneck(reason=f"{no_trace}; {missing}", cpu=cpu)
 
@@ -97,14 +99,16 @@ def judge(
     cpu: CpuTime | None = None,
     cpu_is_device: bool = True,
     apart_text: str | None = None,
+    waiting: float = 0.0,
 ) -> Bottleneck:
     """Return the bottleneck of steps from the time of each cause, per step or in total; `source` names the profiler.
 
     `kernel_s` is the mean kernel time in seconds; the time of tiny kernels counts as dispatch. `cpu` has the run-queue
     wait and the throttled time. Heavy throttling by the CPU quota takes precedence over all causes, because a throttled
-    process waits longer for everything.
+    process waits longer for everything. `waiting` is the share of the steps that was observed to wait for input, which
+    a profile may count as dispatch.
     """
-    seconds = _steps(time)
+    seconds = _with_observed_wait(_steps(time), waiting)
     shares_text = f"{source}: {_shares_text(seconds)}"
     kernels_text = None
     if kernel_s is not None and kernel_s < TINY_KERNEL_S and seconds["device"].any():
@@ -211,6 +215,19 @@ def _steps(time: Mapping[Cause, ArrayLike]) -> dict[Cause, Seconds]:
     """Return arrays of the same length with the seconds of every cause in each step; 0 for missing causes."""
     arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(time.get(cause, 0.0), float)) for cause in CAUSES))
     return dict(zip(CAUSES, arrays, strict=True))
+
+
+def _with_observed_wait(seconds: dict[Cause, Seconds], waiting: float) -> dict[Cause, Seconds]:
+    """Return the seconds with an observed wait for input that the profile counts as dispatch.
+
+    A wait that overlaps with work of the device is no dispatch in a trace, and remains uncounted.
+    """
+    shares = shares_of(seconds)
+    hidden = min(waiting - shares["input"], shares["dispatch"])
+    if hidden < MIN_REPORTED:
+        return seconds
+    moved = seconds["dispatch"] * (hidden / shares["dispatch"])
+    return seconds | {"input": seconds["input"] + moved, "dispatch": seconds["dispatch"] - moved}
 
 
 def _contended(

@@ -19,7 +19,7 @@ def begin(folder: str) -> None:
     session = Session(folder)
     Session.current = session
     os.register_at_fork(after_in_child=session.forget)
-    session.emit("hello", os.getpid(), os.getcwd(), sys.prefix, sys.base_prefix, *sys.orig_argv)
+    session.emit("hello", os.getpid(), os.uname().nodename, os.getcwd(), sys.prefix, sys.base_prefix, *sys.orig_argv)
     size = next((os.environ[name] for name in WORLD if os.environ.get(name, "").isdecimal()), "1")
     session.emit("world", int(size))
     _allow_tracing(session.tracer_pid)

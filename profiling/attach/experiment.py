@@ -25,13 +25,16 @@ FEWEST = 5
 ATTEMPTS = 3
 """Number of epochs in which the experiment is attempted, if too few batches are left in an epoch."""
 
+MAX_ITERATORS = 10
+"""Largest number of epochs, or of changes between loaders, before the experiment begins."""
+
 
 class InputExperiment:
     """One experiment, from its request to the last batch from memory."""
 
     def __init__(self, batches: int, max_bytes: int, synchronize: Callable[[], None]) -> None:
         self._wanted, self._max_bytes, self._synchronize = batches, max_bytes, synchronize
-        self._attempts = 0
+        self._attempts = self._iterators = 0
         self._observe(None)
         self._ready: list[tuple[Any, GeneratorStates]] = []
         self._end: Exception | None = None
@@ -62,6 +65,10 @@ class InputExperiment:
             self._ready, self._end = [], None
             self.over = self.over or self.prefetched > 0
             self._observe(iterator)
+            self._iterators += 1
+            if self._iterators > MAX_ITERATORS and not self.over:
+                self.refused = f"no loader returned more than {PROBED} batches in a row"
+                self.over = True
         if self._ready:
             return self._deliver()
         if self._end is not None:

@@ -36,12 +36,16 @@ class JittedCalls:
             self._examine(function, arguments, results)
         if function.trains:
             if self.session.waits_for_device:
-                self._last = (_references(results) or [None])[-1]
+                references = _references(results)
+                self._last = next((reference for reference in reversed(references) if reference), None)
+                if self.session.launches is not None:
+                    self.session.launches.ended(references)
             self.session.counted_step(JITTED, id(function), "jax")
 
     def _examine(self, function: JittedFunction, arguments: Any, results: Any) -> None:
         """Set `trains` if the function has got back what it returned last, or never does."""
-        returned = {id(array) for reference in function.returned if (array := reference()) is not None}
+        alive = [reference and reference() for reference in function.returned]
+        returned = {id(array) for array in alive if array is not None}
         if any(id(leaf) in returned for leaf in sys.modules["jax.tree_util"].tree_leaves(arguments)):
             function.trains, function.returned = True, []
             return
@@ -58,9 +62,9 @@ class JittedCalls:
 
 
 def _references(results: Any) -> list[Any]:
-    """Return weak references to the arrays, which the observation must not keep alive."""
+    """Return weak references to the leaves that are arrays, which the observation must not keep alive; else None."""
     leaves = sys.modules["jax.tree_util"].tree_leaves(results)
-    return [sys.modules["weakref"].ref(leaf) for leaf in leaves if hasattr(leaf, "is_deleted")]
+    return [sys.modules["weakref"].ref(leaf) if hasattr(leaf, "is_deleted") else None for leaf in leaves]
 
 
 class JittedFunction:
@@ -77,13 +81,16 @@ class JittedFunction:
         self.examined = 0
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        calls, thread = self._calls, get_ident()
-        if not calls.session.active or self.trains is False or thread in calls.threads:
+        calls, thread, launches = self._calls, get_ident(), self._calls.session.launches
+        ignored = self.trains is False and launches is None
+        if not calls.session.active or ignored or thread in calls.threads:
             return self._function(*arguments, **keywords)
         calls.threads.add(thread)
         try:
             if self.trains and calls.session.count is not None:
                 calls.session.count.call("jax", self._function, arguments, keywords)
+            if launches is not None:
+                launches.begins(self._function, bool(self.trains), (arguments, keywords))
             results = self._function(*arguments, **keywords)
         finally:
             calls.threads.discard(thread)

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, ClassVar
 
+    from .exchange import ExchangeExperiment
+    from .launches import LaunchExperiment
     from .parts import PartTimer
 
 JITTED, FUNCTION, OPTIMIZER, FIT, MARKS = range(5)
 """Sources of steps in ascending order of precedence: calls of a function compiled by JAX or TensorFlow, steps of an
 optimizer, Keras' `fit`, and the user's marks."""
 SOURCES = ("jitted calls", "tf.function calls", "optimizer steps", "fit", "marks")
+SPECIAL = ("prefetch", "count", "trace", "exchange", "launches")
+"""Commands whose steps are observed in another way than timed ones."""
 FLUSH_S = 0.2
 MAX_STEPS = 1_000_000
 OTHERS = 20
@@ -56,8 +60,13 @@ class Session:
         self._paused = 0.0
         self._experiment: InputExperiment | None = None
         self._reported = False
+        self._special = False
+        """Whether an experiment, a trace or a count is under way."""
         self._trace: Any = None
         self._parts: PartTimer | None = None
+        self._exchange: ExchangeExperiment | None = None
+        self.launches: LaunchExperiment | None = None
+        """The experiment on the host; None if none is requested or if it is over."""
         self._watches_end = False
         self.count: Any = None
         """The count of the current step's FLOPs; None for other steps."""
@@ -93,6 +102,10 @@ class Session:
         self.on_detach(restore)
         return restore
 
+    def pause(self, seconds: float) -> None:
+        """Exclude a pause of these seconds from the current step."""
+        self._paused += seconds
+
     def synchronize(self) -> None:
         """Wait for the devices of all frameworks."""
         for function in self._synchronizers:
@@ -107,9 +120,10 @@ class Session:
         """End the observation and remove all hooks."""
         self.active = False
         self._end_count()
-        if self._parts is not None:
-            self._parts.remove()
-            self._parts = None
+        for part in (self._parts, self._exchange):
+            if part is not None:
+                part.remove()
+        self._parts = self._exchange = self.launches = None
         while self._detachers:
             function = self._detachers[-1]
             function()
@@ -204,16 +218,13 @@ class Session:
             self.flush()
             if self._steps > MAX_STEPS:
                 self.detach()
-        self._paused += perf_counter() - now if self._special else 0.0
+        if self._special:
+            self._paused += perf_counter() - now
 
     @property
     def waits_for_device(self) -> bool:
         """Return whether `synchronize` may be called before the next step ends."""
         return self._drain or self._special
-
-    @property
-    def _special(self) -> bool:
-        return self._experiment is not None or self._trace is not None or self.count is not None
 
     def next_batch(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
         """Return `produce(iterator)`, and add the wait for it to the current step."""
@@ -256,6 +267,13 @@ class Session:
             self._trace, self._kind = None, "after trace"
         elif self._trace is not None:
             self._kind = "traced"
+        if self._exchange is not None:
+            self._after_unexchanged_step(self._exchange)
+        if self.launches is not None:
+            self._kind = "launched"
+            if self.launches.step_ended():
+                self.emit("launches", self.launches.seconds, self.launches.refused)
+                self.launches, self._kind = None, "plain"
         experiment = self._experiment
         if experiment is not None and experiment.step_ended():
             if not self._reported:
@@ -263,6 +281,13 @@ class Session:
                 self.emit("experiment", experiment.prefetched, experiment.same_random_numbers, experiment.refused)
             if experiment.used_up:
                 self._experiment = None
+        self._special = any((self._experiment, self._exchange, self.launches, self._trace))
+
+    def _after_unexchanged_step(self, experiment: ExchangeExperiment) -> None:
+        self._kind = "unexchanged"
+        if experiment.step_ended():
+            self.emit("exchange", experiment.refused)
+            self._exchange, self._kind = None, "plain"
 
     def flush(self) -> None:
         """Write the events and execute the commands received since; without the folder, end the observation."""
@@ -288,6 +313,7 @@ class Session:
             self._execute(*line.split("\t"))
 
     def _execute(self, command: str, *arguments: str) -> None:
+        self._special = self._special or command in SPECIAL
         if command == "detach":
             self.detach()
         elif command == "drain":
@@ -305,6 +331,14 @@ class Session:
 
             self._parts = PartTimer(self, int(arguments[0]), self._framework or imported_framework())
             self._kind = "parts"
+        elif command == "exchange":
+            from .exchange import ExchangeExperiment
+
+            self._exchange, self._kind = ExchangeExperiment(self, int(arguments[0])), "unexchanged"
+        elif command == "launches":
+            from .launches import LaunchExperiment
+
+            self.launches, self._kind = LaunchExperiment(), "launched"
         elif command == "memory":
             from .memory import device_memory
 

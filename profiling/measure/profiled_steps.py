@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from accelbench.profiling.analysis.bottleneck import bottleneck
-from accelbench.profiling.analysis.input_experiment import checked, compare_prefetched
+from accelbench.profiling.analysis.experiments import checked, compare_steps
 from accelbench.profiling.benchmark import Training
 from accelbench.profiling.host.profiler import HostProfiler
 from accelbench.profiling.ranks.world import world
@@ -82,7 +82,7 @@ def profile_training(
         seconds = steps_from_memory(training, step_s) if waits else []
     except Exception as error:  # noqa: BLE001 - any error of a framework; the verdict remains without an experiment
         seconds, missing = [], [f"the experiment on the input: {type(error).__name__}: {error}"]
-    verdict = checked(verdict, compare_prefetched(timing.steady, seconds))
+    verdict = checked(verdict, {"input": compare_steps(timing.steady, seconds)})
     return Profile(
         bottleneck=verdict,
         capture=capture,

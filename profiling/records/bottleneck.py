@@ -68,8 +68,8 @@ class CpuTime(Stored):
         return min(self.throttled_s / self.wall_s, self.throttled_s / wanted_s) if wanted_s > 0 else 0.0
 
 
-class PrefetchedSteps(Stored):
-    """Steps of the experiment on the input: their batches were in memory, so that no step waited for them."""
+class StepsWithout(Stored):
+    """Steps of an experiment without one of their causes, compared with other steps."""
 
     steps: Several
     """The number of steps."""
@@ -79,8 +79,10 @@ class PrefetchedSteps(Stored):
     """The lower end of the confidence interval of `mean`."""
     ci_high: Positive
     """The upper end of the same interval."""
+    mean_with: Positive | None = None
+    """The mean seconds of the steps to compare: of a script, those directly after the experiment."""
     speedup: Positive
-    """The untouched step ÷ the step with batches from memory: the largest speedup by a faster input."""
+    """The step to compare ÷ the step of the experiment: the largest speedup by an improvement of that cause."""
     speedup_low: Positive
     """The lower end of the confidence interval of `speedup`."""
     speedup_high: Positive
@@ -114,10 +116,15 @@ class Bottleneck(Stored):
     """The throttling by the CPU quota as text, if there was any."""
     apart_text: str | None = None
     """A warning that the profiled steps differ from the measured ones, if they do."""
-    prefetched: PrefetchedSteps | None = None
-    """The experiment on the input; null if there was none."""
+    prefetched: StepsWithout | None = None
+    """The experiment on the input: batches were in memory, so that no step waited for them; null if there was none."""
+    unexchanged: StepsWithout | None = None
+    """The experiment on the exchange of gradients, which took place in a pause after each step's gradients; of the
+    slowest rank. Null if there was none."""
+    one_launch: StepsWithout | None = None
+    """The experiment on the host: the compiled training function in a loop of one launch; null if there was none."""
     confirmed: bool | None = None
-    """Whether the experiment agrees with the bottleneck; null if it does not decide, or without an experiment."""
+    """Whether an experiment agrees with the bottleneck; null if none decides, or without an experiment."""
     help: str | None = None
     """Advice on how to speed up the training."""
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from accelbench.profiling.machine.environment.settings import THREADS
+from tests.bench_self.attach import overhead_of_attaching
 from tests.bench_self.busy import beside_busy_processes, reading_causes
 from tests.bench_self.caches import against_likwid_by_level
 from tests.bench_self.harness import quick_suite, start_up
@@ -24,7 +25,7 @@ from tests.bench_self.matmul import matmul_against_vendor
 from tests.bench_self.network import gloo_against_bare_loop, pingpong_against_netpipe
 from tests.bench_self.pairs_of_runs import compared_with_itself, compared_with_more_work
 from tests.bench_self.probes import profiler_overhead
-from tests.bench_self.scripts import answers_on_scripts
+from tests.bench_self.scripts import answers_on_scripts, predicted_steps
 from tests.bench_self.statistics import (
     coverage_beside_bursts,
     coverage_over_repetitions,
@@ -62,7 +63,8 @@ PARTS = {
     "harness": (start_up, quick_suite),
     "busy": (reading_causes, beside_busy_processes),
     "verdicts": (verdicts_on_known_cases,),
-    "scripts": (answers_on_scripts,),
+    "scripts": (answers_on_scripts, predicted_steps),
+    "attach": (overhead_of_attaching,),
 }
 
 

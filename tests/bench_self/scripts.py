@@ -13,12 +13,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from accelbench.profiling.records.bottleneck import Bottleneck
+from accelbench.execution.store import RunStore
 from accelbench.profiling.records.bottleneck import Bound as VerdictBound
-from accelbench.profiling.records.record import Profile
+from accelbench.profiling.records.record import Record
 from tests.bench_self.bounds import Bound
 from tests.bench_self.verdicts import judgement
-from tests.conftest import ROOT, environment, records
+from tests.conftest import ROOT, environment
 from tests.fixtures.verdict_cases import Impossible, Join, quota, unchanged, with_other_load
 
 FOLDER = ROOT / "tests/fixtures/scripts"
@@ -35,7 +35,10 @@ class ScriptCase:
     arguments: tuple[str, ...] = ()
     environment: Callable[[], AbstractContextManager[Join]] = unchanged
     needs: tuple[str, ...] = ("torch",)
+    launcher: tuple[str, ...] = ()
 
+
+TWO_RANKS = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
 
 INPUT: tuple[VerdictBound, ...] = ("input-bound",)
 DEVICE: tuple[VerdictBound, ...] = ("device-bound",)
@@ -70,9 +73,50 @@ CASES = (
     ScriptCase("tensorflow_slow_input", INPUT, needs=("tensorflow",)),
     ScriptCase("tensorflow_small_operations", HOST, needs=("tensorflow",)),
     ScriptCase("tensorflow_large_product", DEVICE, needs=("tensorflow",)),
+    ScriptCase("torch_slow_exchange", ("communication-bound",), ("1000000",), launcher=TWO_RANKS),
+    ScriptCase("jax_logged_step", HOST, needs=("jax",)),
     ScriptCase("lightning_slow_input", INPUT, needs=("torch", "lightning")),
     ScriptCase("transformers_trainer", DEVICE, needs=("torch", "transformers")),
 )
+
+
+MENDED = {
+    "torch_slow_input": (
+        "DataLoader(Images(), batch_size=32, shuffle=True)",
+        "list(DataLoader(Images(), batch_size=32, shuffle=True))",
+    ),
+    "torch_text_lines": (
+        "DataLoader(Lines(), batch_size=32):",
+        "[x for x, _ in zip(DataLoader(Lines(), batch_size=32), range(100))] * 10_000:",
+    ),
+    "jax_marked_generator": ("steps(batches())", "steps([next(batches())] * 1_000_000)"),
+    "tensorflow_slow_input": ("in dataset:", "in list(dataset.take(40)) * 10_000:"),
+}
+"""Scripts whose input can be mended: a part of the text, and its replacement, by which all batches are in memory."""
+REPETITIONS = 3
+
+
+def predicted_steps(console: Console) -> list[Bound]:
+    """Return the step time that the experiment on the input predicts ÷ the step time of the mended script."""
+    bounds = []
+    for name, (slow, mended) in MENDED.items():
+        case = next(case for case in CASES if case.script == name)
+        if not all(map(find_spec, case.needs)):
+            console.print(f"{name}: not tested")
+            continue
+        text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+        assert slow in text
+        bound = Bound(f"{name}: predicted step ÷ mended step", "×", at_least=0.9, at_most=1.1)
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder, "mended.py")
+            script.write_text(text.replace(slow, mended), encoding="utf-8")
+            for _ in range(REPETITIONS):
+                predicted = diagnosed(case).profile.bottleneck.prefetched  # type: ignore[union-attr]
+                timing = diagnosed(case, script).timing
+                if predicted and timing:
+                    bound.found.append(predicted.mean / timing.execution.seconds)
+        bounds.append(bound)
+    return bounds
 
 
 def answers_on_scripts(console: Console) -> list[Bound]:
@@ -84,7 +128,7 @@ def answers_on_scripts(console: Console) -> list[Bound]:
             console.print(f"{case.script}: not tested: {', '.join(missing)} is not installed")
             continue
         try:
-            found = answer(case)
+            found = diagnosed(case).profile.bottleneck  # type: ignore[union-attr]
         except Impossible as reason:
             console.print(f"{case.script}: not possible on this machine: {reason}")
             continue
@@ -102,14 +146,14 @@ def answers_on_scripts(console: Console) -> list[Bound]:
     return [wrong, undecided]
 
 
-def answer(case: ScriptCase) -> Bottleneck:
-    """Return the answer on the script, which is ended after it."""
+def diagnosed(case: ScriptCase, script: Path | None = None) -> Record:
+    """Return the record of the case's script, or of another one in its place; it is ended after the answer."""
     with tempfile.TemporaryDirectory() as folder, case.environment() as join:
         run = Path(folder, "run")
         diagnose = [sys.executable, "-m", "accelbench", "diagnose", "--stop", "--no-ceilings", "--seconds", SECONDS]
-        script = [sys.executable, str(FOLDER / f"{case.script}.py"), *case.arguments]
+        file = script or FOLDER / f"{case.script}.py"
         process = subprocess.run(
-            [*diagnose, "--out", str(run), *script],
+            [*diagnose, "--out", str(run), sys.executable, *case.launcher, str(file), *case.arguments],
             cwd=folder,
             env=environment(),
             capture_output=True,
@@ -117,6 +161,6 @@ def answer(case: ScriptCase) -> Bottleneck:
             timeout=LIMIT_S,
             preexec_fn=join,
         )
-        (record,) = records(run)
-        assert record["profile"], process.stderr
-        return Profile.model_validate(record["profile"]).bottleneck
+        (record,) = RunStore.open(run).records()
+        assert record.profile, process.stderr
+        return record

@@ -27,7 +27,8 @@ class ScriptStep:
     starts_epoch: bool
     kind: str
     """`plain`, `drained` (it includes the wait for the device), `counted` (under the counter of FLOPs), `traced`,
-    `parts` (its parts are timed), `after trace`, `probed` or `prefetched`."""
+    `parts` (its parts are timed), `after trace`, `probed`, `prefetched`, `unexchanged` (its gradients were exchanged in
+    a pause) or `launched` (around the experiment on the host)."""
 
 
 @dataclass
@@ -36,7 +37,9 @@ class ScriptEvents:
 
     folder: Path
     pid: int | None = None
-    """PID of the script's Python process; None until it has started."""
+    """PID of the script's Python process on its host; None until it has started."""
+    node: str | None = None
+    """Name of that host."""
     source: str | None = None
     roots: list[str] = field(default_factory=list)
     """Folders of the user's own files, and the script itself."""
@@ -54,6 +57,12 @@ class ScriptEvents:
     """Kind of the traced device, and the reason for a missing trace."""
     experiment: tuple[int, bool, str | None] | None = None
     """Number of prefetched batches, whether the random numbers were the same, and the reason for a refusal."""
+    unexchanged: bool = False
+    """Whether the experiment on the exchange of gradients is over."""
+    exchange_refused: str | None = None
+    """Reason for a refusal of that experiment."""
+    launches: tuple[list[float], str | None] | None = None
+    """Seconds per call of the training function in launches of many calls, and the reason for a refusal."""
     flops: tuple[dict[str, float], str | None] | None = None
     """FLOPs of the counted step by dtype, and the reason for a missing count."""
     memory: dict[str, int] | None = None
@@ -92,6 +101,11 @@ class ScriptEvents:
         finally:
             os.close(descriptor)
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether the script's process runs on this host."""
+        return self.pid is not None and self.node == os.uname().nodename
+
     def is_own(self, file: str) -> Path | None:
         """Return the path of a file of the user's own code, as py-spy shortens it; None for other files."""
         for root in self.roots:
@@ -103,7 +117,7 @@ class ScriptEvents:
         if kind == "step":
             self._add_step(*words)
         elif kind == "hello":
-            self.pid, folder, *prefixes = words[:4]
+            self.pid, self.node, folder, *prefixes = words[:5]
             self._installed = (*prefixes, str(Path(os.__file__).parent))
             self.roots = [folder]
         elif kind == "source":
@@ -123,6 +137,10 @@ class ScriptEvents:
             self.traced = words[0], words[1]
         elif kind == "experiment":
             self.experiment = words[0], words[1], words[2]
+        elif kind == "exchange":
+            self.unexchanged, self.exchange_refused = True, words[0]
+        elif kind == "launches":
+            self.launches = [float(seconds) for seconds in words[0]], words[1]
         elif kind == "flops":
             self.flops = {str(dtype): float(flops) for dtype, flops in words[0].items()}, words[1]
         elif kind == "part":

@@ -1,4 +1,4 @@
-"""Verdict on a script: its bottleneck by trace or host profile, checked by the experiment on the input."""
+"""Verdict on a script: its bottleneck by trace or host profile, checked by experiments."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accelbench.profiling.analysis.bottleneck import bottleneck
-from accelbench.profiling.analysis.input_experiment import checked, compare_prefetched
+from accelbench.profiling.analysis.experiments import checked, compare_steps
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObserver
 from accelbench.profiling.measure.script.slow_rank import FEWEST_STEPS as FEWEST_COMPARED
 from accelbench.profiling.measure.script.slow_rank import PARTS, slow_rank
-from accelbench.profiling.records.bottleneck import Bottleneck, Bound
+from accelbench.profiling.records.bottleneck import Bottleneck, Bound, Cause, StepsWithout
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Profile
 from accelbench.profiling.records.script import (
@@ -31,6 +30,8 @@ from accelbench.profiling.timing.steady import steady_steps
 HELP: dict[Bound, str] = {
     "device-bound": "a faster device, lower precision, or compilation",
     "dispatch-bound": "larger batches, fewer and larger operations, or compilation",
+    "communication-bound": "larger batches per rank, several batches per exchange (no_sync), or a compressed exchange "
+    "(a communication hook)",
     "transfer-bound": "fewer bytes to the device, pinned memory, or a faster link",
     "cpu-contended": "exclusive CPUs, or at most one thread per CPU",
     "cpu-quota-bound": "a higher CPU limit, or fewer threads",
@@ -77,12 +78,10 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
     """Return the profile of an observed script."""
     steps = samples_of(found.untouched)
     step_s = float(np.mean([step.seconds for step in steps])) if steps else None
-    no_trace = next((text for text in found.missing if text.startswith("the trace")), "no trace")
-    verdict = bottleneck(point, found.trace, found.host, found.cpu, no_trace, step_s)
+    verdict = found.bottleneck(point.device, step_s)
     if not steps:
         verdict = Bottleneck(reason="no step was found, so that no part of a step is known", cpu=found.cpu)
-    steady, times = timing_of(steps).steady if steps else None, [step.seconds for step in found.prefetched]
-    verdict = checked(verdict, compare_prefetched(steady, times, found.same_random_numbers))
+    verdict = checked(verdict, experiments_of(found))
     verdict = verdict.model_copy(update={"help": help_of(verdict, found.events)})
     waiting, interval = waiting_of(steps) if found.events.loader else (None, None)
     starts = [step.seconds for step in found.untouched if step.starts_epoch]
@@ -112,6 +111,15 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
             }
         ),
     )
+
+
+def experiments_of(found: ScriptObserver) -> dict[Cause, StepsWithout | None]:
+    """Return the steps of each experiment by the cause that it took away, compared with those directly after it."""
+    steps: dict[Cause, StepsWithout | None] = {}
+    for cause, (seconds, after) in found.experiments.items():
+        same = found.same_random_numbers if cause == "input" else True
+        steps[cause] = compare_steps(timing_of(after or found.untouched).steady, seconds, same)
+    return steps
 
 
 def part_times(found: ScriptObserver) -> dict[int, dict[str, list[float]]]:

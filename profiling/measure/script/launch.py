@@ -34,9 +34,13 @@ FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
 
 
 @contextmanager
-def exchange_folder() -> Iterator[Path]:
-    """Yield a private folder for events of the script and commands to it; its name ends with this process's PID."""
-    with tempfile.TemporaryDirectory(prefix="accelbench-", suffix=f"-{os.getpid()}") as folder:
+def exchange_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Yield a private folder for events of the script and commands to it; its name ends with this process's PID.
+
+    Ranks on other hosts use it if it is in a `parent` that all hosts share.
+    """
+    place = parent and parent.absolute()
+    with tempfile.TemporaryDirectory(prefix="accelbench-", suffix=f"-{os.getpid()}", dir=place) as folder:
         for name in ("events", "commands"):
             os.close(open_for_appending(Path(folder, name), 0o600))
         yield Path(folder)

@@ -1,4 +1,4 @@
-"""Observation of a running script: untouched steps, a trace, samples of the host, and the experiment on the input.
+"""Observation of a running script: untouched steps, a trace, samples of the host, and experiments.
 
 Each is a separate part of the script's run, so that no profiler affects the timed steps. The untouched steps come
 first; after the last part, all hooks are removed.
@@ -7,19 +7,23 @@ first; after the last part, all hooks are removed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from math import ceil
 from pathlib import Path
 from time import perf_counter, sleep
+from typing import NamedTuple
 
 import psutil
 
+from accelbench.profiling.analysis.bottleneck import bottleneck
 from accelbench.profiling.host.counters import HostCounterSampler, read_process
 from accelbench.profiling.host.profiler import HostProfiler
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.launch import rank_folders
 from accelbench.profiling.measure.script.lines import code_lines
-from accelbench.profiling.records.bottleneck import CpuTime
+from accelbench.profiling.records.bottleneck import Bottleneck, Cause, CpuTime
 from accelbench.profiling.records.host import HostProfile
+from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.script import CodeLine
 from accelbench.profiling.records.trace import Capture, TraceAnalysis
 from accelbench.profiling.trace import chrome
@@ -39,24 +43,37 @@ BUDGET, RATE_HZ = 0.2, 50
 """Share of the script's time that py-spy may cost while it samples, and samples per second."""
 EXPERIMENT_S, FEWEST_PREFETCHED, MOST_PREFETCHED = 2.0, 20, 200
 """Approximate duration of the experiment in seconds, and its smallest and largest number of steps."""
+AFTER_S = 1.0
+"""Shortest duration of the untouched steps after an experiment in seconds."""
 PAUSE_S = 5.0
 """Approximate maximum of the pause in which batches are fetched, in seconds."""
 MEMORY_SHARE = 0.1
 """Share of the free memory that prefetched batches may occupy."""
 RANKS_S = 20.0
-"""Seconds to wait for further ranks after the first one has started; ranks on other hosts do not appear."""
+"""Seconds to wait for further ranks after the first one has started; on other hosts, they may not appear."""
 PARTS_S, FEWEST_PARTED, MOST_PARTED = 5.0, 60, 400
 """Shortest duration of the steps with timed parts in seconds, and their smallest and largest number."""
 MEMORY_EVERY_S = 1.0
 """Seconds between two readings of the script's memory."""
 MEMORY_S = 2.0
 """Seconds to wait for the statistics of the device's memory, besides two steps."""
+COMPILE_S = 300.0
+"""Seconds to wait for the end of the experiment on the host, which compiles the training function again."""
 REPLY_S = 60.0
 """Seconds to wait for the end of the trace or the experiment, besides the steps themselves."""
 NO_STEP_S, LATE_STEP_S = 60.0, 1800.0
 """Seconds without a step after which a script is sampled, and then those after which no step is expected any more."""
 NO_FRAMEWORK_S = 10.0
 """Seconds after which a script without an imported framework is sampled."""
+
+
+class Experiment(NamedTuple):
+    """Result of an experiment."""
+
+    seconds: list[float]
+    """Seconds of the steps without a cause; of several ranks, those of the slowest one."""
+    after: list[ScriptStep]
+    """Untouched steps directly after the experiment, for comparison; empty if the script ended."""
 
 
 class ScriptObserver:
@@ -74,14 +91,15 @@ class ScriptObserver:
         """Observe by the folder `exchange`; if `ranked`, a launcher starts the ranks, each with a folder in it."""
         self.running, self._run, self._seconds, self._experiments = running, run, seconds, experiments
         self.events = ScriptEvents(exchange)
-        """Events of the script; of several ranks, those of the first one on this host."""
+        """Events of the script; of several ranks, those of the first one, on this host if any runs on it."""
         self.ranked = ranked
         self.others: dict[int, ScriptEvents] = {}
-        """Events of the other ranks on this host."""
+        """Events of the other ranks."""
         self.rank = 0
         self._exchange = exchange
         self.untouched: list[ScriptStep] = []
-        self.prefetched: list[ScriptStep] = []
+        self.experiments: dict[Cause, Experiment] = {}
+        """Experiments by the cause that they took away."""
         self.same_random_numbers = True
         self.cpu: CpuTime | None = None
         self.device = "cpu"
@@ -121,6 +139,8 @@ class ScriptObserver:
             self._sample_host()
         if self.untouched:
             self._take_input_away()
+            self._take_exchange_away()
+            self._take_host_away()
         if self.events.steps and self.running() and not self.events.error:
             self.events.send("memory")
             self._wait(lambda: self.events.memory is not None, MEMORY_S + 2 * self._step_s() if self.untouched else 0.0)
@@ -160,26 +180,29 @@ class ScriptObserver:
         return [self.events, *self.others.values()]
 
     def _find_ranks(self) -> None:
-        """Find the ranks on this host, once the first one has been running for some time."""
-        folders = rank_folders(self._exchange)
-        if not folders:
+        """Find the ranks, once one of them has been running for some time."""
+        found = {rank: ScriptEvents(folder) for rank, folder in rank_folders(self._exchange).items()}
+        if not found:
             return
         self._found = self._found or perf_counter()
-        self.rank = min(folders)
-        first = ScriptEvents(folders[self.rank])
-        first.read()
-        if first.pid is None or (len(folders) < first.world and perf_counter() - self._found < RANKS_S):
+        for events in found.values():
+            events.read()
+        started = {rank: events for rank, events in found.items() if events.pid is not None}
+        world = max((events.world for events in started.values()), default=1)
+        if not started or (len(started) < world and perf_counter() - self._found < RANKS_S):
             return
-        self.events = first
-        self.others = {rank: ScriptEvents(folder) for rank, folder in folders.items() if rank != self.rank}
+        self.rank = min([rank for rank, events in started.items() if events.is_local] or started)
+        self.events = found.pop(self.rank)
+        self.others = found
 
     def _read(self) -> None:
         if self._awaits_ranks():
             self._find_ranks()
         for events in self._all_events():
             events.read()
-        if self.events.pid is not None and perf_counter() >= self._memory_due:
+        if self.events.is_local and perf_counter() >= self._memory_due:
             self._memory_due = perf_counter() + MEMORY_EVERY_S
+            assert self.events.pid is not None
             try:
                 self.host_peak = read_process(self.events.pid)["rss_peak_bytes"] or self.host_peak
             except (OSError, KeyError, ValueError):
@@ -194,24 +217,18 @@ class ScriptObserver:
 
     def _time_steps_of(self, source: str | None) -> None:
         """Time steps of this source; none if the script has a better source of steps by the end."""
-        # Frameworks run ahead of the device: the timed steps begin and end with an empty queue.
-        if (first := self._drained()) is None:
+        if (first := self._drained()) is None or self.events.source != source:
             return
-        begin = perf_counter()
-
-        def timed() -> bool:
-            long_enough = len(self.events.steps) - first >= FEWEST_STEPS and perf_counter() - begin >= self._seconds
-            return long_enough or self.events.source != source
-
-        assert self.events.pid is not None
-        with HostCounterSampler(self.events.pid) as counters:
-            self._wait(timed, float("inf"))
-            last = self._drained()
+        counters = None
+        with ExitStack() as stack:
+            if self.events.is_local:
+                assert self.events.pid is not None
+                counters = stack.enter_context(HostCounterSampler(self.events.pid))
+            steps = self._steps_from(first, self._seconds)
         if self.events.source != source:
             return
-        self.untouched = self.events.steps[first:last]
-        threads = counters.threads().values()
-        if threads:
+        self.untouched = steps
+        if counters and (threads := counters.threads().values()):
             waits = [thread.wait_s or 0.0 for thread in threads]
             self.cpu = CpuTime(
                 wall_s=counters.elapsed_s,
@@ -219,6 +236,27 @@ class ScriptObserver:
                 wait_s=sum(waits),
                 longest_wait_s=max(waits),
             )
+
+    def _steps_from(self, first: int, seconds: float) -> list[ScriptStep]:
+        """Return the next steps for these seconds, at least `FEWEST_STEPS`, with the wait for the device at their end.
+
+        `first` is the number of steps so far, up to a wait for the device: frameworks run ahead of it.
+        """
+        begin, source = perf_counter(), self.events.source
+
+        def timed() -> bool:
+            long_enough = len(self.events.steps) - first >= FEWEST_STEPS and perf_counter() - begin >= seconds
+            return long_enough or self.events.source != source
+
+        self._wait(timed, float("inf"))
+        last = self._drained()
+        return self.events.steps[first:last]
+
+    def _steps_after(self) -> list[ScriptStep]:
+        """Return untouched steps after an experiment; empty if the script ends before."""
+        first = self._drained()
+        steps = [] if first is None else self._steps_from(first, AFTER_S)
+        return steps if len(steps) >= FEWEST_STEPS else []
 
     def _drained(self) -> int | None:
         """Let the script wait for the device at the end of a step; return the number of steps until then, if it did."""
@@ -286,6 +324,9 @@ class ScriptObserver:
                 "the host profile: the command started no Python interpreter that reads PYTHONPATH (options -I, -E, -S)"
             )
             return
+        if not self.events.is_local:
+            self.missing.append(f"the host profile: the ranks run on other hosts, the first one on {self.events.node}")
+            return
         if not self._observed("the host profile"):
             return
         pid = self.events.pid
@@ -300,30 +341,35 @@ class ScriptObserver:
         self.waiting_lines, self.host_lines = code_lines(stacks, pid, self.events.is_own, folder)
 
     def _take_input_away(self) -> None:
+        what, everyone = "the experiment on the input", self._all_events()
         if not self._experiments:
-            self.missing.append("the experiment on the input: not requested (--no-experiments)")
+            self.missing.append(f"{what}: not requested (--no-experiments)")
             return
-        if self.others:
-            self.missing.append("the experiment on the input: not with several ranks, which would wait for this one")
+        if any(events.loader is None for events in everyone):
+            self.missing.append(f"{what}: no loader was observed in the script's Python code")
             return
-        if self.events.loader is None:
-            self.missing.append("the experiment on the input: no loader was observed in the script's Python code")
-            return
-        if not self._observed("the experiment on the input"):
+        if not self._observed(what):
             return
         steps = self._prefetched_steps()
-        most_bytes = int(MEMORY_SHARE * psutil.virtual_memory().available)
-        self.events.send("prefetch", str(steps), str(most_bytes))
-        if not self._wait(lambda: self.events.experiment is not None, REPLY_S + 5 * steps * self._step_s()):
-            self.missing.append(f"the experiment on the input: {self._why_ended()}")
+        most_bytes = int(MEMORY_SHARE * psutil.virtual_memory().available / len(everyone))
+        for events in everyone:
+            events.send("prefetch", str(steps), str(most_bytes))
+        if not self._wait(
+            lambda: all(events.experiment or events.error for events in everyone), REPLY_S + 5 * steps * self._step_s()
+        ):
+            self.missing.append(f"{what}: {self._why_ended()}")
             return
-        assert self.events.experiment is not None
-        _, self.same_random_numbers, refused = self.events.experiment
-        if refused:
-            self.missing.append(f"the experiment on the input: {refused}")
+        outcomes = [events.experiment or (0, True, events.error) for events in everyone]
+        self.same_random_numbers = all(same for _, same, _ in outcomes)
+        if refused := next((reason for _, _, reason in outcomes if reason), None):
+            self.missing.append(f"{what}: {refused}")
             return
-        found = [step for step in self.events.steps if step.kind == "prefetched"]
-        self.prefetched = found[len(found) // 5 :]  # workers still fill their queue during the first ones
+        # A rank waits for those that still fetch their batches, so only the steps count that are prefetched in all.
+        found = [{at for at, step in enumerate(events.steps) if step.kind == "prefetched"} for events in everyone]
+        common = sorted(set.intersection(*found))
+        # Workers still fill their queue during the first ones.
+        seconds = [self.events.steps[at].seconds for at in common[len(common) // 5 :]]
+        self.experiments["input"] = Experiment(seconds, self._steps_after())
 
     def _prefetched_steps(self) -> int:
         """Return the number of steps of the experiment, limited by the pause in which their batches are fetched."""
@@ -331,6 +377,54 @@ class ScriptObserver:
         wanted = ceil(EXPERIMENT_S / max(1e-4, self._step_s() - wait_s))
         affordable = int(PAUSE_S / max(1e-4, wait_s))
         return max(FEWEST_PREFETCHED, min(MOST_PREFETCHED, wanted, affordable))
+
+    def _take_exchange_away(self) -> None:
+        what = "the experiment on the exchange"
+        if not self.others or not self._experiments or not self._observed(what):
+            return
+        everyone = self._all_events()
+        steps = max(FEWEST_PREFETCHED, min(MOST_PREFETCHED, ceil(EXPERIMENT_S / self._step_s())))
+        for events in everyone:
+            events.send("exchange", str(steps))
+        if not self._wait(
+            lambda: all(events.unexchanged or events.error for events in everyone), REPLY_S + 5 * steps * self._step_s()
+        ):
+            self.missing.append(f"{what}: {self._why_ended()}")
+            return
+        if refused := next((events.exchange_refused for events in everyone if events.exchange_refused), None):
+            self.missing.append(f"{what}: {refused}")
+            return
+        found = [[step.seconds for step in events.steps if step.kind == "unexchanged"] for events in everyone]
+        self.experiments["communication"] = Experiment(max(found, key=sum), self._steps_after())
+
+    def _take_host_away(self) -> None:
+        what, verdict = "the experiment on the host", self.bottleneck(self.device, self._step_s())
+        if not self._experiments or "dispatch-bound" not in (verdict.bound, *verdict.beside):
+            return
+        if self.others:
+            self.missing.append(f"{what}: not with several ranks")
+            return
+        if self.events.source in ("optimizer steps", "tf.function calls"):
+            self.missing.append(f"{what}: only for functions compiled by JAX")
+            return
+        if not self._observed(what):
+            return
+        self.events.send("launches")
+        if not self._wait(lambda: self.events.launches is not None, COMPILE_S + 5 * self._step_s()):
+            self.missing.append(f"{what}: {self._why_ended()}")
+            return
+        assert self.events.launches is not None
+        seconds, refused = self.events.launches
+        if refused:
+            self.missing.append(f"{what}: {refused}")
+            return
+        self.experiments["dispatch"] = Experiment(seconds, self._steps_after())
+
+    def bottleneck(self, device: str, step_s: float | None) -> Bottleneck:
+        """Return the bottleneck of steps of this time on a device of this kind, by trace or host profile."""
+        no_trace = next((text for text in self.missing if text.startswith("the trace")), "no trace")
+        waiting = sum(step.wait_s for step in self.untouched) / max(1e-9, sum(step.seconds for step in self.untouched))
+        return bottleneck(Point("script", device, {}), self.trace, self.host, self.cpu, no_trace, step_s, waiting)
 
     def _observed(self, what: str) -> bool:
         """Return whether the script can still be observed; otherwise, note the reason."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelbench.compare.change import compare_point, judge
+from accelbench.compare.comparison_document import document_of_comparison
 from accelbench.compare.evidence import ONE_PROCESS, from_repetitions
 from accelbench.compare.regression import FailOn, regressions
 from accelbench.compare.runs import compare
@@ -384,6 +385,8 @@ def test_a_bound_is_left_out_if_the_side_has_estimates_and_decides_nothing_alone
     assert (alone.verdict, alone.only_noisy) == ("inconclusive", True)
     bounds = [runs.stored([bound(3.0)]) for _ in range(2)]
     assert "≥ " in shown(compare(a, bounds))
+    (row,) = document_of_comparison(compare(a, bounds), []).rows
+    assert row.values["speed"] is None
 
 
 @pytest.mark.parametrize(

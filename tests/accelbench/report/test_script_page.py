@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accelbench.profiling.records.bottleneck import Bottleneck, PrefetchedSteps
+from accelbench.profiling.records.bottleneck import Bottleneck, StepsWithout
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.script import (
     CodeLine,
@@ -17,7 +17,7 @@ from accelbench.profiling.records.script import (
     ScriptRank,
     SlowRank,
 )
-from accelbench.report.input_experiment import experiment_part
+from accelbench.report.experiments import experiment_parts
 from accelbench.report.page import render_page
 from accelbench.report.script import script_part
 from accelbench.report.section import Run
@@ -26,7 +26,7 @@ from tests.fixtures.report_profiles import profile
 from tests.fixtures.report_records import HOSTILE, training
 from tests.fixtures.report_runs import make_run
 
-PREFETCHED = PrefetchedSteps(
+WITHOUT = StepsWithout(
     steps=95,
     mean=0.0105,
     ci_low=0.0100,
@@ -65,12 +65,18 @@ def test_accelbenchs_own_workloads_have_no_part_of_a_script() -> None:
     assert script_part(of_script(None)) is None
 
 
-def test_the_experiment_is_drawn_beside_the_measured_step() -> None:
-    bottleneck = Bottleneck(bound="input-bound", shares={"input": 0.5}, prefetched=PREFETCHED, confirmed=True)
-    part = experiment_part(training("gpu", "float32", 0.021, profile=profile(bottleneck=bottleneck)))
-    assert part
-    assert part.confirms
-    assert [bar.share for bar in part.bars] == [1.0, pytest.approx(0.5, rel=0.02)]
+@pytest.mark.parametrize("fields", [["prefetched"], ["unexchanged", "one_launch"]])
+def test_experiments_are_drawn_beside_the_measured_step(tmp_path: Path, fields: list[str]) -> None:
+    bottleneck = Bottleneck(bound="device-bound", shares={"device": 1.0}).model_copy(
+        update=dict.fromkeys(fields, WITHOUT)
+    )
+    record = training("gpu", "float32", 0.021, profile=profile(bottleneck=bottleneck))
+    parts = list(experiment_parts(record))
+    assert len(parts) == len(fields)
+    page = render_page(Run.of(make_run(tmp_path / "run", [record])))
+    for part in parts:
+        assert [bar.share for bar in part.bars] == [1.0, pytest.approx(0.5, rel=0.02)]
+        assert part.text in page
 
 
 def test_an_experiment_that_failed_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
@@ -80,7 +86,7 @@ def test_an_experiment_that_failed_is_on_the_page_with_its_reason(tmp_path: Path
 
 
 def test_without_an_experiment_no_step_time_is_drawn() -> None:
-    assert experiment_part(of_script(ScriptProfile(waiting=0.5))) is None
+    assert not list(experiment_parts(of_script(ScriptProfile(waiting=0.5))))
 
 
 def test_the_slow_rank_is_marked_in_its_slow_part_and_unknown_times_stay_unknown() -> None:

@@ -72,6 +72,23 @@ def test_without_a_trace_the_shares_are_from_the_host_profile() -> None:
             assert sum(found.values()) == pytest.approx(1), category
 
 
+@pytest.mark.parametrize(
+    ("dispatch", "waiting", "expected", "input_share"),
+    [
+        (0.9, 0.8, "input-bound", 0.8),
+        (0.9, 0.02, "dispatch-bound", 0.0),
+        (0.1, 0.8, "device-bound", 0.1),  # most of the wait overlaps with the device
+    ],
+)
+def test_an_observed_wait_for_input_is_no_dispatch(
+    dispatch: float, waiting: float, expected: Bound, input_share: float
+) -> None:
+    verdict = judge({"dispatch": dispatch, "device": 1 - dispatch}, source="trace", waiting=waiting)
+    assert verdict.bound == expected
+    assert verdict.shares["input"] == pytest.approx(input_share)
+    assert sum(verdict.shares.values()) == pytest.approx(1)
+
+
 def test_without_any_profile_the_bottleneck_is_unknown() -> None:
     point = Point("any", "gpu", {}, "torch")
     found = bottleneck(point, None, None, None, "no profiler")

@@ -85,6 +85,13 @@ def test_too_short_epochs_refuse_the_experiment() -> None:
     assert taken.used_up
 
 
+def test_loaders_that_alternate_refuse_the_experiment() -> None:
+    loaders, taken = (plain_batches(100), plain_batches(100)), experiment()
+    assert [taken.next_batch(loaders[number % 2], next) for number in range(100)] == [*np.repeat(range(50), 2)]
+    assert taken.refused
+    assert taken.used_up
+
+
 def test_an_error_of_the_input_is_raised_at_its_step() -> None:
     def failing() -> Iterator[float]:
         yield from range(10)

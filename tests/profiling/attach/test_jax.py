@@ -16,6 +16,7 @@ import pytest
 
 from accelbench.profiling.attach.flops import FlopCount
 from accelbench.profiling.attach.jax import EXAMINED, JittedFunction, hooks
+from accelbench.profiling.attach.launches import SAMPLES
 from accelbench.profiling.attach.session import FIT, Session
 from accelbench.profiling.measure.script.events import ScriptEvents
 from accelbench.profiling.measure.script.launch import exchange_folder
@@ -212,3 +213,58 @@ def test_flops_are_counted_for_a_cpu_if_jax_analyses_no_function_for_the_device(
     assert counts[1].flops == counts[0].flops
     assert counts[1].flops["float32"] >= 2 * (2 * 16 * 4 * 8)
     assert not jax.config.jax_default_device
+
+
+def test_launches_of_many_calls_leave_the_training_as_it_is(session: Session, jit: Callable[..., Any]) -> None:
+    plain = train(jax.jit(update), 12)
+
+    def each(params: Any) -> None:
+        each.count += 1  # type: ignore[attr-defined]
+        if each.count == 5:  # type: ignore[attr-defined]
+            session._execute("launches")
+
+    each.count = 0  # type: ignore[attr-defined]
+    assert np.array_equal(train(jit(update, donate_argnums=0), 12, each)["w"], plain["w"])
+    seconds, refused = observed(session).launches or ([], "no event")
+    assert refused is None
+    assert len(seconds) == SAMPLES
+    assert min(seconds) > 0
+
+
+def _printing(params: Any, x: Any) -> Any:
+    jax.debug.print("{}", x.sum())
+    return update(params, x)
+
+
+def _growing(params: Any, x: Any) -> Any:
+    return {"w": jnp.concatenate([params["w"], params["w"]])}, x
+
+
+def _without_work(params: Any, x: Any) -> Any:
+    return {"w": params["w"][::-1][::-1]}, x
+
+
+@pytest.mark.parametrize("function", [_printing, _growing, _without_work])
+def test_functions_that_no_loop_can_repeat_are_refused(
+    session: Session, jit: Callable[..., Any], function: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    step = jit(function)
+    session._execute("launches")
+    train(step, 6)
+    jax.effects_barrier()
+    assert capfd.readouterr().out.count("\n") == (6 if function is _printing else 0)
+    seconds, refused = observed(session).launches or ([], None)
+    assert not seconds
+    assert refused
+
+
+def test_a_step_with_further_compiled_functions_is_no_single_launch(session: Session, jit: Callable[..., Any]) -> None:
+    step, augment = jit(update), jit(lambda x: x * 2)
+    params = {"w": jnp.ones((4, 4))}
+    for number in range(10):
+        if number == 4:
+            session._execute("launches")
+        params, _ = step(params, augment(jnp.ones((2, 4))))
+    seconds, refused = observed(session).launches or ([], None)
+    assert not seconds
+    assert refused

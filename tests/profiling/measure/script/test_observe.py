@@ -27,7 +27,7 @@ def test_timed_steps_are_of_the_better_source(optimizer_steps: int, tmp_path: Pa
 
     with exchange_folder() as folder:
         session = Session(str(folder))
-        session.emit("hello", os.getpid(), os.getcwd(), "", "")
+        session.emit("hello", os.getpid(), os.uname().nodename, os.getcwd(), "", "")
         script = Thread(target=train)
         script.start()
         observer = ScriptObserver(script.is_alive, folder, tmp_path, 0.3, experiments=False)
@@ -40,7 +40,9 @@ def test_timed_steps_are_of_the_better_source(optimizer_steps: int, tmp_path: Pa
     assert observer.untouched[-1].kind == "drained"
 
 
-def test_the_ranks_of_a_launcher_are_awaited(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first_is_local", [True, False])
+def test_the_ranks_of_a_launcher_are_awaited(tmp_path: Path, first_is_local: bool) -> None:
+    here = os.uname().nodename
     with exchange_folder() as folder:
         observer = ScriptObserver(lambda: True, folder, tmp_path, 1.0, experiments=False, ranked=True)
         folders = [folder / f"{rank}-{os.getpid()}" for rank in (1, 0)]
@@ -50,10 +52,11 @@ def test_the_ranks_of_a_launcher_are_awaited(tmp_path: Path) -> None:
         observer._read()
         (folders[0] / "events").touch()
         observer._read()
-        (folders[0] / "events").write_text("'hello'\t7\t'/'\t''\t''\n'world'\t2\n", encoding="ascii")
+        (folders[0] / "events").write_text(f"'hello'\t7\t{here!r}\t'/'\t''\t''\n'world'\t2\n", encoding="ascii")
         observer._read()
         assert observer.events.pid is None
-        (folders[1] / "events").write_text("'hello'\t8\t'/'\t''\t''\n'world'\t2\n", encoding="ascii")
+        node = here if first_is_local else "elsewhere"
+        (folders[1] / "events").write_text(f"'hello'\t8\t{node!r}\t'/'\t''\t''\n'world'\t2\n", encoding="ascii")
         observer._read()
-        assert (observer.rank, observer.events.pid, [*observer.others]) == (0, 8, [1])
-        assert observer.others[1].pid == 7
+        assert (observer.rank, observer.events.pid) == ((0, 8) if first_is_local else (1, 7))
+        assert {rank: events.pid for rank, events in observer.others.items()} == ({1: 7} if first_is_local else {0: 8})
