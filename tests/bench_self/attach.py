@@ -17,7 +17,7 @@ from accelbench.profiling.attach.session import Session
 from accelbench.profiling.measure.script.launch import exchange_folder
 from tests.bench_self.bounds import Bound
 
-PAIRS, PARTS = 30, 5
+PAIRS, PARTS = 10, 5
 """Pairs of epochs for a ratio, and number of ratios."""
 EPOCH_S = 0.5
 WIDTHS = (256, 1024)
