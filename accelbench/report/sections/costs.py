@@ -223,7 +223,7 @@ def with_prices(
     given: Iterable[tuple[str, RunStore]],
     benchmarks: Collection[str] | None = None,
 ) -> Joined:
-    """Return the runs with their prices, which name a run as it is given, by its ID or by its label.
+    """Return the runs with their prices, which name a run as on the command line, by its ID or by its label.
 
     Raises UserError for a price whose run is not given or has no measured training run (of these benchmarks).
     """
@@ -231,7 +231,7 @@ def with_prices(
         return joined
     stores = list(given)
     names = [
-        [label, run.info.run_id, *(word for word, store in stores if store is run.store)]
+        [*(word for word, store in stores if store is run.store), label, run.info.run_id]
         for label, run in joined.labelled
     ]
     priced = replace(joined, prices=prices_of(prices, names))
