@@ -96,6 +96,14 @@ FORMAT_OPTION = click.option(
     show_default=True,
     help="Output format; with any other than table, standard output contains only the document.",
 )
+PRICE_OPTION = click.option(
+    "--price",
+    "given_prices",
+    multiple=True,
+    metavar="[RUN=]2.49/h",
+    help="Price of an hour of all devices of a run, for the cost of training: 2.49/h or '2.49 EUR/h' for all runs, "
+    "RUN=2.49/h for one of them; may be repeated.",
+)
 QUIET_OPTION = click.option(
     "--quiet", is_flag=True, help="Print only the outcome, the failures and the path of the report."
 )

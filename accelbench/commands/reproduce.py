@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import click
 from accelbench.commands import (
     DEVICE_OPTION,
     FORMAT_OPTION,
+    PRICE_OPTION,
     TRUSTED_NETWORK_OPTION,
     BoundedNumber,
     complete_run,
@@ -58,6 +60,7 @@ def complete_paper(context: click.Context, parameter: click.Parameter, begun: st
 @click.option(
     "--page", type=click.Path(path_type=Path, dir_okay=False), help="Page to write. Default: runs/reproduce-PAPER.html."
 )
+@PRICE_OPTION
 @FORMAT_OPTION
 @click.pass_context
 def command(
@@ -71,6 +74,7 @@ def command(
     trusted_network: bool,
     include_noisy: bool,
     page: Path | None,
+    given_prices: tuple[str, ...],
     form: DocumentFormat,
 ) -> int:
     """Evaluate the claims of a published study on these machines: confirmed, refuted or undecided, with the reason.
@@ -82,6 +86,7 @@ def command(
     from accelbench.execution.cluster import find_cluster
     from accelbench.execution.store import RUNS
     from accelbench.output.console import say
+    from accelbench.report.prices import parse_prices
     from accelbench.reproduce.paper import load_paper, paper_names
     from accelbench.results.find_run import find_runs, stored_runs
 
@@ -94,14 +99,15 @@ def command(
         return 0
     if paper is None:
         raise UserError(f"PAPER is missing (choose {', '.join(paper_names())})")
-    study = load_paper(paper)
+    study, prices = load_paper(paper), parse_prices(given_prices)
     measuring = {name: context.get_parameter_source(name) for name in MEASURING}
     given = [name for name, source in measuring.items() if source is click.core.ParameterSource.COMMANDLINE]
     if runs and given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UserError(f"{options} applies to a new measurement: omit it, or omit the runs")
-    if not runs and form != "table":
-        raise UserError(f"--format {form} needs stored runs: measure first, then name them")
+    for option in (f"--format {form}" * (form != "table"), "--price" * bool(prices)):
+        if option and not runs:
+            raise UserError(f"{option} needs stored runs: measure first, then name them")
     status = 0
     if not runs:
         cluster = find_cluster(os.environ)
@@ -114,17 +120,26 @@ def command(
         status = run_words(words, 1 if cluster else study.processes)
         runs = (words[-1] if words[0] == "resume" else made_since(before),)
     from accelbench.report.joined import read_runs
+    from accelbench.report.sections.costs import find_costs, print_costs, with_prices
     from accelbench.reproduce.claims_page import write_page
     from accelbench.reproduce.judging import document_of_judgement, judge
     from accelbench.reproduce.terminal_claims import print_judgement
 
-    joined = read_runs([store for word in runs for store in find_runs(word)])
+    found = [(word, store) for word in runs for store in find_runs(word)]
+    joined = with_prices(read_runs([store for _, store in found]), prices, found, study.benchmarks)
+    costs = find_costs(joined, study.benchmarks)
     judgement = judge(study, joined.runs, include_noisy)
-    print_judgement(judgement, console(quiet=form != "table"))
-    written = write_page(judgement, page or RUNS / f"reproduce-{study.name}.html")
+    to = console(quiet=form != "table")
+    print_judgement(judgement, to)
+    if costs:
+        print_costs(costs, to)
+    written = write_page(judgement, page or RUNS / f"reproduce-{study.name}.html", costs)
     say(f"page {written}", stderr=form != "table")
     if form != "table":
-        say(document_of_judgement(judgement).write(form))
+        document = document_of_judgement(judgement)
+        if costs:
+            document = replace(document, facts={**document.facts, "costs": costs.facts()})
+        say(document.write(form))
     return status
 
 

@@ -122,7 +122,7 @@ def _scale(value: float, unit: str) -> tuple[float, str]:
     if unit == "s":
         return next(((s, name) for s, name in TIMES if magnitude >= s), TIMES[-1])
     scale, prefix = next(((s, p) for s, p in PREFIXES if magnitude >= s), PREFIXES[-1])
-    if unit in UNITS.values() or unit in ("B", "FLOP", "Hz", "W", "J"):
+    if unit in UNITS.values() or unit in ("B", "FLOP", "Hz", "W", "J", "B/J", "FLOP/J"):
         return scale, f"{prefix}{unit}"
     # Images and nodes take no prefix below a million: 12,300 images/s.
     return (scale, f"{prefix} {unit}") if scale >= 1e6 else (1.0, unit)

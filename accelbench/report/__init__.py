@@ -12,25 +12,28 @@ from accelbench.output.atomic_file import write_atomically
 if TYPE_CHECKING:
     from accelbench.execution.store import RunStore
     from accelbench.report.joined import Joined
+    from accelbench.report.prices import HourlyPrice
     from accelbench.report.section import Run
 
 REPORTS = Path("reports")
 """Directory of the reports of several runs."""
 
 
-def write_report(store: RunStore, run: Run | None = None) -> Path:
+def write_report(store: RunStore, run: Run | None = None, prices: tuple[HourlyPrice | None, ...] = ()) -> Path:
     """Write `report.html`, `records.csv` and `records.parquet` into the run's directory; return the page's path.
 
-    `run` is the contents of the store, if they have been read already. The list of runs is updated if the run is in it.
+    `run` is the contents of the store, if they have been read already; `prices` has the price of an hour, if it is
+    known. The list of runs is updated if the run is in it.
     """
     from accelbench.report.index import update_index
-    from accelbench.report.page import render_page
+    from accelbench.report.joined import Joined
+    from accelbench.report.page import render_joined
     from accelbench.report.section import Run
     from accelbench.report.table import write_tables
 
     run = run or Run.of(store)
     write_tables(store, run)
-    page = render_page(run)
+    page = render_joined(Joined((run,), prices))
     written = write_atomically(store.path / "report.html", lambda path: path.write_text(page, encoding="utf-8"))
     update_index(run)
     return written

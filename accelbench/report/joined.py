@@ -17,6 +17,7 @@ from accelbench.history.run_labels import label_runs
 from accelbench.profiling.analysis.roofline import Ceiling
 from accelbench.profiling.records.record import Record
 from accelbench.report.measured_roofs import Roofline, make_roofline
+from accelbench.report.prices import HourlyPrice
 from accelbench.report.rows import Row
 from accelbench.report.stored_run import Run
 from accelbench.report.study import PlacedRow, Study, make_studies
@@ -41,6 +42,8 @@ class Joined:
     """One or several runs of a report; the first is the baseline for the others."""
 
     runs: tuple[Run, ...]
+    prices: tuple[HourlyPrice | None, ...] = ()
+    """Price of an hour of each run, None if unknown; empty if no price is given."""
 
     @property
     def single(self) -> Run | None:

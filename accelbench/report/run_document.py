@@ -7,6 +7,7 @@ from typing import Any
 
 from accelbench.export.document import DocumentRow, ResultDocument, RowOutcome
 from accelbench.profiling.analysis.course import condition_of
+from accelbench.profiling.analysis.energy import energy_of_execution, work_per_joule
 from accelbench.report.answer import answer
 from accelbench.report.stored_run import Run
 
@@ -54,6 +55,8 @@ def _points(run: Run) -> Iterator[DocumentRow]:
                 "high": None if record.bound_sign() == "≥ " else high,
                 "unit": record.unit,
                 "seconds": record.timing.execution.seconds if record.timing else None,
+                "energy_j": energy.value if (energy := energy_of_execution(record)) else None,
+                "work_per_joule": work.value if (work := work_per_joule(record)) else None,
                 "of_ceiling": row.of_ceiling.value,
                 "of_peak": row.of_peak.value,
                 "bound": profile.bottleneck.bound if profile else None,

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from accelbench.output.atomic_file import write_atomically
+from accelbench.profiling.analysis.energy import energy_of_execution, mean_power, work_per_joule
 from accelbench.profiling.analysis.roofline import (
     Ceiling,
     arithmetic_intensity,
@@ -91,6 +92,9 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "ceiling": ("float", "highest rate of this kind measured on this device, FLOP/s or byte/s"),
     "share_of_ceiling": ("float", "rate divided by ceiling"),
     "share_of_ceiling_reason": ("str", "reason why share_of_ceiling is unknown"),
+    "mean_power_w": ("float", "mean power of the GPUs or CPU packages during the measurement, watts"),
+    "energy_j": ("float", "joules of one execution, or of one training step, at most that for an upper bound"),
+    "work_per_joule": ("float", "flops, bytes or items per joule, at least that for an upper bound of the time"),
     "verified": ("bool", "whether the result was correct; null if not checked"),
     "verification": ("str", "method of verification"),
     "error": ("float", "error of the result"),
@@ -285,6 +289,9 @@ def _line(info: RunInfo, record: Record, measured: Sequence[Ceiling] | None) -> 
         "ceiling": of_ceiling.bound if of_ceiling.doubtful is None else None,
         "share_of_ceiling": of_ceiling.value,
         "share_of_ceiling_reason": of_ceiling.reason,
+        "mean_power_w": mean_power(record),
+        "energy_j": energy.value if (energy := energy_of_execution(record)) else None,
+        "work_per_joule": per_joule.value if (per_joule := work_per_joule(record)) else None,
         "noise": "; ".join(record.noise),
         "held_back": "; ".join(record.held_back),
         "command": shell_command(record, info.settings),

@@ -16,6 +16,7 @@ from accelbench.profiling.records.work import UNITS
 from accelbench.report.causes import BOUND, NOISY
 from accelbench.report.joined import Joined
 from accelbench.report.page import templates
+from accelbench.report.sections.costs import CostTable
 from accelbench.report.stored_run import Run
 from accelbench.report.study import Study, make_studies
 from accelbench.report.study_plot import draw_studies
@@ -41,14 +42,14 @@ class ComparedMachine:
     rates: tuple[MachineRate, ...]
 
 
-def write_page(judgement: StudyVerdicts, path: Path) -> Path:
+def write_page(judgement: StudyVerdicts, path: Path, costs: CostTable | None = None) -> Path:
     """Write the page to `path`, create its directory if needed, and return the path."""
-    page = render(judgement)
+    page = render(judgement, costs)
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_atomically(path, lambda new: new.write_text(page, encoding="utf-8"))
 
 
-def render(judgement: StudyVerdicts) -> str:
+def render(judgement: StudyVerdicts, costs: CostTable | None = None) -> str:
     """Return the self-contained page as HTML text."""
     folder = Path(__file__).parent
     environment = templates(folder, *report.__path__)
@@ -58,6 +59,7 @@ def render(judgement: StudyVerdicts) -> str:
         runs=[title(run) for run in judgement.runs],
         drawn=draw_studies(studies(judgement.paper, judgement.runs)),
         then=[_then(hardware) for hardware in judgement.paper.hardware],
+        costs=costs,
         comparison=claims_plot(judgement.claims),
         now=[_now(run) for run in judgement.runs],
         UNKNOWN=UNKNOWN,

@@ -168,7 +168,12 @@ def _join_telemetry(telemetries: Sequence[Telemetry]) -> Telemetry | None:
     if not telemetries:
         return None
     gauges = {name: None for telemetry in telemetries for name in telemetry.gauges}
-    counters = {name: None for telemetry in telemetries for name in telemetry.counters}
+    counters = {
+        name: None
+        for telemetry in telemetries
+        for name in telemetry.counters
+        if not name.endswith(".energy_j") or all(name in other.counters for other in telemetries)
+    }  # the energy of some repetitions is not the energy of all
     return telemetries[0].model_copy(
         update={
             "gauges": {

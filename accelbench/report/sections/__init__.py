@@ -13,6 +13,8 @@ from accelbench.report.section import InPage, Run, Section
 from accelbench.report.sections import (
     benchmarks,
     comparison_with_references,
+    costs,
+    energy,
     failed_and_skipped,
     flags,
     measured_ceilings,
@@ -81,7 +83,7 @@ OVERVIEW = (
     comparison_with_references.advice,
     measured_ceilings.section,
 )
-OF_STUDY = (STUDIES, strategies_compared.section, scaling_of_trainings.section)
+OF_STUDY = (STUDIES, strategies_compared.section, scaling_of_trainings.section, costs.section)
 POINTS = (
     benchmarks.section,
     side_by_side.section,
@@ -89,6 +91,7 @@ POINTS = (
     failed_and_skipped.section,
     flags.section,
     PHASES,
+    energy.section,
     sensor_readings.section,
     the_machine.section,
     METHOD,
@@ -105,6 +108,7 @@ TERMINAL = (
     benchmarks.rounds,
     flags.section,
     failed_and_skipped.section,
+    energy.section,
     the_answer.left_out,
     speed_of_runs.section,
     the_answer.section,
@@ -114,5 +118,6 @@ TERMINAL = (
     needed_cores.section,
     strategies_compared.section,
     scaling_of_trainings.section,
+    costs.section,
 )
 """Sections of the terminal, in order; the summary is near the end, so that it is visible above the prompt."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from accelbench.execution.store import RunStore
 from accelbench.report import write_joined_report, write_report
 from accelbench.report.index import write_index
 from accelbench.report.joined import read_runs
+from accelbench.report.prices import HourlyPrice
 from accelbench.report.run_entries import entry_of
 from accelbench.report.section import Run
 from tests.browser import open_browser
@@ -81,14 +83,15 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def joined_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the page of two runs on CPUs and one on a GPU."""
+    """Return the page of two runs on CPUs and one on a GPU, with the price of each."""
     folder = tmp_path_factory.mktemp("joined")
     found = [*rich_records(), *study_records()]
     stores = [
         make_run(folder / name, [one for one in found if one.point.device == device], run_id=name, device=device)
         for name, device in (("one", "cpu"), ("two", "cpu"), ("three", "gpu"))
     ]
-    return write_joined_report(read_runs(stores), folder / "page.html")[0]
+    prices = tuple(HourlyPrice(amount, "EUR") for amount in (0.4, 1200.0, 2.49))
+    return write_joined_report(replace(read_runs(stores), prices=prices), folder / "page.html")[0]
 
 
 @pytest.fixture(scope="module")
