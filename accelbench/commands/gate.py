@@ -67,10 +67,10 @@ def parse_tags(context: click.Context, parameter: click.Parameter, values: tuple
 @click.option(
     "--format",
     "form",
-    type=SuggestingChoice(["text", "json", "npd"]),
+    type=SuggestingChoice(["text", "json", "jsonl", "npd"]),
     default="text",
     show_default=True,
-    help="One line, JSON, or the message of a node-problem-detector plug-in.",
+    help="One line of text, JSON, JSON in one line, or the message of a node-problem-detector plug-in.",
 )
 @click.option(
     "--out",
@@ -121,8 +121,8 @@ def command(
         if form == "text" and (verbose or check.status in ("warn", "fail") or check.kind != "health"):
             advice = f" ({check.advice})" if check.advice else ""
             say(f"{check.status:7} {check.name}: {check.found}{advice}", stderr=True)
-    if form == "json":
-        say(answer.model_dump_json(indent=1))
+    if form in ("json", "jsonl"):
+        say(answer.model_dump_json(indent=1 if form == "json" else None))
     else:
         say(answer.npd_line() if form == "npd" else answer.line())
     if file:

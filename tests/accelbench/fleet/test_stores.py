@@ -287,4 +287,7 @@ def test_an_answer_that_cannot_be_stored_is_printed_and_an_unfit_node_remains_un
     printed = capsys.readouterr()
     assert GateAnswer.model_validate_json(printed.out) == answer
     assert STORE in printed.err
-    assert main(["gate", "--out", "memory://bucket/others"]) == exit_status
+    assert main(["gate", "--format", "jsonl", "--out", "memory://bucket/others"]) == exit_status
+    (line,) = capsys.readouterr().out.splitlines()
+    assert GateAnswer.model_validate_json(line) == answer
+    assert len(store.find("/bucket/others")) == 1
