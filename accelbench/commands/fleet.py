@@ -13,7 +13,7 @@ EXIT_ODD = 3
 
 
 @click.command(cls=TwoSides)
-@click.argument("words", nargs=-1, required=True, metavar="FOLDER|RUN|JSON... [-- FOLDER|RUN|JSON...]")
+@click.argument("words", nargs=-1, required=True, metavar="FOLDER|URL|RUN|JSON|-... [-- FOLDER|URL|RUN|JSON|-...]")
 @click.option(
     "--min-difference",
     default=1.0,
@@ -48,9 +48,9 @@ def command(
 ) -> int:
     """Find the odd nodes of a fleet: each is compared with the nodes of equal hardware, in every metric.
 
-    Arguments are stored runs, bundles, JSON answers of 'accelbench gate', or folders of them. With -- between them, the
-    fleet was measured before and after a change: the change of each group, and the nodes that changed more than the
-    rest.
+    Arguments are stored runs, bundles, JSON answers of 'accelbench gate', or folders of them, also by URL (s3://, gs://,
+    ...); - reads answers from standard input. With -- between them, the fleet was measured before and after a change:
+    the change of each group, and the nodes that changed more than the rest.
     """
     from accelbench.compare.regression import REGRESSION_CONFIDENCE, parse_fail_on
     from accelbench.errors import UserError

@@ -67,10 +67,15 @@ def parse_tags(context: click.Context, parameter: click.Parameter, values: tuple
 @click.option(
     "--format",
     "form",
-    type=SuggestingChoice(["text", "json", "npd"]),
+    type=SuggestingChoice(["text", "json", "jsonl", "npd"]),
     default="text",
     show_default=True,
-    help="One line, JSON, or the message of a node-problem-detector plug-in.",
+    help="One line of text, JSON, JSON in one line, or the message of a node-problem-detector plug-in.",
+)
+@click.option(
+    "--out",
+    metavar="FOLDER|FILE.json|URL",
+    help="Also write the answer as JSON to a folder or file, or to a store (s3://, gs://, ...), for 'fleet'.",
 )
 @click.option("--verbose", is_flag=True, help="Print the passed checks, too (to standard error).")
 def command(
@@ -84,6 +89,7 @@ def command(
     node: str | None,
     tags: dict[str, str],
     form: str,
+    out: str | None,
     verbose: bool,
 ) -> int:
     """Check whether this node is fit for the next job: exit status 0 fit, 1 unfit, 2 unknown.
@@ -92,6 +98,7 @@ def command(
     """
     from accelbench.execution.store import RUNS
     from accelbench.gate.answer import GateLevel, GateResource
+    from accelbench.gate.answer_file import AnswerFile
     from accelbench.gate.baseline import read_baseline
     from accelbench.gate.node_gate import GateSettings, check_node
     from accelbench.output.console import say
@@ -108,13 +115,20 @@ def command(
         node=next(filter(None, (node, *map(os.environ.get, NODE_VARIABLES))), ""),
         tags=tags,
     )
+    file = AnswerFile(out) if out else None
     answer = check_node(settings)
-    if form == "json":
-        say(answer.model_dump_json(indent=1))
-        return answer.exit_status
     for check in answer.checks:
         if form == "text" and (verbose or check.status in ("warn", "fail") or check.kind != "health"):
             advice = f" ({check.advice})" if check.advice else ""
             say(f"{check.status:7} {check.name}: {check.found}{advice}", stderr=True)
-    say(answer.npd_line() if form == "npd" else answer.line())
+    if form in ("json", "jsonl"):
+        say(answer.model_dump_json(indent=1 if form == "json" else None))
+    else:
+        say(answer.npd_line() if form == "npd" else answer.line())
+    if file:
+        try:
+            file.write(answer)
+        except UserError as error:
+            say(f"accelbench: the answer is not stored: {error}", stderr=True)
+            return answer.exit_status or error.exit_status
     return answer.exit_status

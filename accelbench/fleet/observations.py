@@ -1,8 +1,12 @@
-"""Results of many nodes: stored runs, bundles and answers of the gate, joined by node, hardware and metric."""
+"""Results of many nodes: stored runs, bundles and answers of the gate, joined by node, hardware and metric.
+
+They are read from folders, from remote folders, and from standard input.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +18,8 @@ from pydantic import ValidationError
 
 from accelbench.errors import UserError, collect_damage, reason_of
 from accelbench.execution.store import RunStore
+from accelbench.fleet.documents import read_documents
+from accelbench.fleet.remote_results import ResultFile, download_results
 from accelbench.gate.answer import GateAnswer
 from accelbench.gate.limits import repetition_values
 from accelbench.gate.node_gate import attributes_of
@@ -23,9 +29,11 @@ from accelbench.pack.read import find_pack
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.files import read_regular
 from accelbench.profiling.records.stored import first_fault
+from accelbench.remote_folder import local_name
 from accelbench.results.find_run import OF_MACHINE, find_runs, runs_of_arguments
 
 DIRECTORY = "run.json"
+STANDARD_INPUT = "-"
 
 
 @dataclass
@@ -77,26 +85,52 @@ class FleetData:
 def read_fleet(words: Sequence[str], include_noisy: bool = False) -> FleetData:
     """Return the values of all runs and answers that the arguments name; each run or answer counts once.
 
-    Unreadable files are skipped with a message. Raises UserError if nothing is readable.
+    Unreadable files are skipped with a message. Raises UserError if nothing is readable, or a store cannot be reached.
     """
     data = FleetData()
     known: set[tuple[str, str]] = set()
-    for path in sorted({path for word in words for path in _places(word)}):
-        if path.suffix == ".json":
-            _add_answer(data, path, known, include_noisy)
-            continue
-        try:
-            stores = [RunStore(path)] if (path / DIRECTORY).exists() else find_runs(str(path))
-        except UserError as error:  # a corrupt bundle
-            data.skipped.append(str(error))
-            continue
-        for store in stores:
-            _add_run(data, store, known, include_noisy)
+    for file in _files(words, data.skipped):
+        _add_file(data, file, known, include_noisy)
+    if STANDARD_INPUT in words:
+        for number, text in enumerate(read_documents(sys.stdin.buffer), 1):
+            _add_answer(data, text, f"standard input, document {number}", "", known, include_noisy)
     if not data.nodes:
         reasons = "; ".join(data.skipped[:3]) or "they contain no measured point"
         noisy = f"; {data.noisy} noisy results (--include-noisy)" if data.noisy else ""
         raise UserError(f"no result of a node in {', '.join(words)}: {reasons}{noisy}")
     return data
+
+
+def _files(words: Sequence[str], skipped: list[str]) -> Iterator[ResultFile]:
+    """Yield the local results by path, and the remote ones by URL and name; each is valid until the next one."""
+    urls = {word for word in words if local_name(word) is None}
+    names = {name for word in words if word != STANDARD_INPUT and (name := local_name(word)) is not None}
+    for path in sorted({path for name in names for path in _places(name)}):
+        yield ResultFile(path, str(path), path.stem if path.suffix == ".json" else path.name)
+    for url in sorted(urls):
+        yield from download_results(url, skipped)
+
+
+def _add_file(data: FleetData, file: ResultFile, known: set[tuple[str, str]], include_noisy: bool) -> None:
+    first = len(data.skipped)
+    if file.path.suffix == ".json":
+        try:
+            content = read_regular(file.path)
+        except OSError as error:
+            data.skipped.append(f"{file.name} cannot be read: {reason_of(error)}")
+        else:
+            _add_answer(data, content, file.name, file.node, known, include_noisy)
+    elif (file.path / DIRECTORY).exists():
+        _add_run(data, RunStore(file.path), file.node, known, include_noisy)
+    else:
+        try:
+            stores = find_runs(str(file.path))
+        except UserError as error:  # a corrupt bundle
+            data.skipped.append(str(error))
+            stores = []
+        for store in stores:
+            _add_run(data, store, store.path.name, known, include_noisy)
+    data.skipped[first:] = [text.replace(str(file.path), file.name) for text in data.skipped[first:]]
 
 
 def _places(word: str) -> Iterator[Path]:
@@ -123,22 +157,22 @@ def _places(word: str) -> Iterator[Path]:
                     yield path
 
 
-def _add_answer(data: FleetData, path: Path, known: set[tuple[str, str]], include_noisy: bool) -> None:
+def _add_answer(
+    data: FleetData, content: bytes | str, name: str, node: str, known: set[tuple[str, str]], include_noisy: bool
+) -> None:
+    """Add an answer of the gate; `node` is the name of the node if the answer has none."""
     try:
-        answer = GateAnswer.model_validate_json(read_regular(path))
+        answer = GateAnswer.model_validate_json(content)
     except ValidationError as error:
-        data.skipped.append(f"{path} is not an answer of the gate: {first_fault(error)}")
-        return
-    except OSError as error:
-        data.skipped.append(f"{path} cannot be read: {reason_of(error)}")
+        data.skipped.append(f"{name} is not an answer of the gate: {first_fault(error)}")
         return
     if (answer.id, str(answer.started)) in known:
         return
     known.add((answer.id, str(answer.started)))
     if answer.hardware is None:
-        data.skipped.append(f"{path} has no measurement: {answer.summary}")
+        data.skipped.append(f"{name} has no measurement: {answer.summary}")
         return
-    machine, node = answer.hardware.machine, answer.node or path.stem
+    machine, node = answer.hardware.machine, answer.node or node or answer.id
     data.add(machine, node, answer.attributes.items())
     for check in answer.checks:
         if check.value is None:
@@ -151,7 +185,8 @@ def _add_answer(data: FleetData, path: Path, known: set[tuple[str, str]], includ
         data.add_values(machine, node, metric, values, check.figure == "time", day_of(answer.started), check.unit)
 
 
-def _add_run(data: FleetData, store: RunStore, known: set[tuple[str, str]], include_noisy: bool) -> None:
+def _add_run(data: FleetData, store: RunStore, name: str, known: set[tuple[str, str]], include_noisy: bool) -> None:
+    """Add a run; `name` is the name of the node if the run has none."""
     try:
         with collect_damage() as damage:
             info, records = store.info(), store.records()
@@ -166,7 +201,7 @@ def _add_run(data: FleetData, store: RunStore, known: set[tuple[str, str]], incl
         return
     known.add((info.run_id, str(info.created)))
     machine, tags = fingerprint(info), info.label.tags
-    node = node_of(info) or info.label.name or store.path.name
+    node = node_of(info) or info.label.name or name
     data.add(machine, node, attributes_of(info.environment).items())
     pairs = (tag.partition("=") for tag in tags if not tag.startswith(NODE_TAG))
     data.add(machine, node, ((name, value or "yes") for name, _, value in pairs))

@@ -36,11 +36,12 @@ def write_pack(
 ) -> list[Path]:
     """Write the runs to the bundle `out`, and return its path, or the paths of its parts of at most `part_mib` MiB.
 
-    The default path is in the current directory and has the last run's date and machine. The files `beside`, such as
-    logs, are included. Raises `UserError` if the file exists, and `RunBroken` if it cannot be written.
+    If `out` is a directory (default: the current one), the name has the last run's date and machine. The files
+    `beside`, such as logs, are included. Raises `UserError` if the file exists, and `RunBroken` if it cannot be
+    written.
     """
     infos = [run.info() for run in runs]
-    pack = out or Path(default_name(infos))
+    pack = Path(out or "", default_name(infos)) if out is None or out.is_dir() else out
     if taken := [pack] * pack.exists() + written_parts(pack):
         raise UserError(f"{taken[0]} already exists: remove it, or choose another name with --out")
     named = dict(zip(_folders(runs, infos), runs, strict=True))

@@ -9,7 +9,7 @@
 # Environment variables, with their defaults:
 #   ACCELBENCH            command                                         accelbench
 #   ACCELBENCH_BASELINE   limits by `accelbench baseline`                 /etc/accelbench/baseline.toml, if it exists
-#   ACCELBENCH_RESULTS    folder for one JSON file per gate, read by `accelbench fleet`; none by default
+#   ACCELBENCH_RESULTS    folder or URL for one JSON file per gate, read by `accelbench fleet`; none by default
 
 set -uo pipefail
 
@@ -17,6 +17,7 @@ baseline=${ACCELBENCH_BASELINE:-/etc/accelbench/baseline.toml}
 node=${SLURMD_NODENAME:-${SLURM_NODELIST:-}}
 options=(--level quick --node "$node" --format json)
 [[ ! -e $baseline ]] || options+=(--baseline "$baseline")
+[[ -z ${ACCELBENCH_RESULTS:-} ]] || options+=(--out "$ACCELBENCH_RESULTS")
 
 # Slurm gives a prolog almost no environment variables.
 export PATH=${PATH:-/usr/local/bin:/usr/bin:/bin} HOME=${HOME:-/tmp}
@@ -24,10 +25,6 @@ answer=$(${ACCELBENCH:-accelbench} gate "${options[@]}")
 status=$?
 summary=$(sed -n 's/^ "summary": "\(.*\)",$/\1/p' <<<"$answer" | head -n 1)
 logger -t accelbench-gate "status $status: ${summary:-no answer}" 2>/dev/null || true
-if [[ -n ${ACCELBENCH_RESULTS:-} && -n $answer ]]; then
-    new=$ACCELBENCH_RESULTS/.$node-$$
-    printf '%s\n' "$answer" >"$new" && mv "$new" "$ACCELBENCH_RESULTS/$node-$(date +%Y%m%dT%H%M%S).json"
-fi
 if [[ $status == 1 && -n $summary ]]; then
     scontrol update nodename="$node" state=drain reason="accelbench: ${summary:0:200}"
     exit 1

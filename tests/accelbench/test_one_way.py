@@ -185,6 +185,7 @@ EXCEPTIONS = {
     "accelbench/pack/write.py": {"open": "a new file by a random name, and streams over it"},
     "accelbench/pair/script.py": {"python": "of a user's script, as the user starts it"},
     "accelbench/pair/server.py": {"print": TO_PARENT},
+    "accelbench/remote_folder.py": {"open": "a new file of the caller's own"},
     "accelbench/report/table.py": {"open": "the new file of `write_atomically`"},
     "accelbench/reproduce/paper.py": {"open": DECLARED},
     "accelbench/session.py": {"start": FORKED},

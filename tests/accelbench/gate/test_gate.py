@@ -140,12 +140,15 @@ def test_a_busy_node_is_unknown_and_the_processes_are_named(gate: Gate, tmp_path
     assert re.search(r"\(PID \d+", answer.checks[0].found)
 
 
-def test_health_alone_needs_no_measurement(gate: Gate) -> None:
-    found = gate("--only", "disk,network", "--format", "json")
+def test_health_alone_needs_no_measurement(gate: Gate, tmp_path: Path) -> None:
+    found = gate("--only", "disk,network", "--format", "json", "--out", "results")
     answer = GateAnswer.model_validate_json(found.stdout)
     assert {check.resource for check in answer.checks} == {"disk", "network"}
     assert {check.kind for check in answer.checks} == {"health"}
     assert found.returncode == answer.exit_status
+    (stored,) = (tmp_path / "results").iterdir()
+    assert stored.name == f"n17-{answer.id}.json"
+    assert stored.read_text(encoding="utf-8") == found.stdout
 
 
 @pytest.mark.parametrize(
@@ -186,15 +189,13 @@ def test_the_slurm_script_drains_unfit_nodes_only(status: int, drained: bool, tm
     stubs = tmp_path / "bin"
     stubs.mkdir()
     for name, body in (
-        ("accelbench", f"cat {tmp_path / 'answer.json'}; exit {status}"),
+        ("accelbench", f'echo "$@" >{tmp_path / "words"}; cat {tmp_path / "answer.json"}; exit {status}'),
         ("scontrol", f'echo "$@" >>{tmp_path / "scontrol.log"}'),
         ("logger", f'echo "$@" >>{tmp_path / "logger.log"}'),
     ):
         (stubs / name).write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
         (stubs / name).chmod(0o755)
-    (tmp_path / "results").mkdir()
-    variables = {"PATH": f"{stubs}:/usr/bin:/bin", "SLURMD_NODENAME": "n17"}
-    variables["ACCELBENCH_RESULTS"] = str(tmp_path / "results")
+    variables = {"PATH": f"{stubs}:/usr/bin:/bin", "SLURMD_NODENAME": "n17", "ACCELBENCH_RESULTS": "s3://gates"}
     script = ROOT / "containers" / "slurm" / "gate.sh"
     process = subprocess.run([script], env=variables, capture_output=True, text=True, timeout=60)
     assert process.returncode == (1 if drained else 0), process.stderr
@@ -203,7 +204,5 @@ def test_the_slurm_script_drains_unfit_nodes_only(status: int, drained: bool, tm
         logged = (tmp_path / "scontrol.log").read_text()
         assert {"nodename=n17", "state=drain"} <= {*logged.split()}
         assert "reason=accelbench: hung: " in logged
-    (stored,) = (tmp_path / "results").iterdir()
-    assert stored.name.startswith("n17-")
-    assert GateAnswer.model_validate_json(stored.read_text(encoding="utf-8")).verdict == verdict
+    assert (tmp_path / "words").read_text().endswith(" --out s3://gates\n")
     assert f"status {status}: hung" in (tmp_path / "logger.log").read_text(encoding="utf-8")
