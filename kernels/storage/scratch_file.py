@@ -94,6 +94,7 @@ class ScratchFile:
             "direct": int(self._direct),
             "ioengine": "libaio" if self._direct else "psync",
             "clocksource": "clock_gettime",  # no calibration of another clock at each start
+            "verify_state_save": 0,  # no file in the current folder
             "randrepeat": 0,  # other random places and contents each time
             **options,
         }
