@@ -152,6 +152,7 @@ REQUIREMENTS = {
     "mpirun": Requirement("Open MPI", programs("mpirun"), "apt install openmpi-bin"),
     "netpipe": Requirement("NetPIPE", programs("NPtcp"), "apt install netpipe-tcp"),
     "iproute2": Requirement("iproute2", programs("ip", "tc"), "apt install iproute2"),
+    "fio": Requirement("fio", programs("fio"), "apt install fio"),
     "likwid": Requirement("likwid", programs("likwid-bench"), "apt install likwid"),
     "qemu-arm": Requirement(
         "QEMU and a compiler for ARM",

@@ -16,7 +16,7 @@ from accelbench.export.terminal import new_table, table_of
 from accelbench.fleet.changes import FleetChanges, GroupChange, compare_fleets
 from accelbench.fleet.observations import FleetData, read_fleet
 from accelbench.fleet.odd import LEAST_NODES, compare_nodes
-from accelbench.fleet.shared import SharedAttribute, shared_attributes
+from accelbench.fleet.shared import SharedAttribute, sentences, shared_attributes
 from accelbench.output.format import counted, percent
 
 SHOWN = 40
@@ -81,9 +81,17 @@ class FleetComparison:
         for node in sorted(kinds[kinds > 1].index):
             yield f"{node} appears with {kinds[node]} kinds of hardware"
         sizes = self.rows.groupby("machine")["node"].nunique()
-        for machine, count in sizes.items():
-            if count < LEAST_NODES:
-                yield f"{machine}: {counted(int(count), 'node')}, too few to compare (at least {LEAST_NODES})"
+        small = sizes[sizes < LEAST_NODES]
+        if len(small) > NAMED:
+            yield f"{len(small)} groups of fewer than {LEAST_NODES} nodes are too small to compare"
+            return
+        for machine, count in small.items():
+            yield f"{machine}: {counted(int(count), 'node')}, too few to compare (at least {LEAST_NODES})"
+
+    @property
+    def shared_sentences(self) -> list[str]:
+        """Return what odd nodes have in common as text."""
+        return sentences(self.shared, self.rows["machine"].nunique())
 
     @property
     def _measurements(self) -> list[FleetData]:
@@ -182,8 +190,8 @@ class FleetComparison:
             to.print(table_of(ResultDocument("fleet", {}, document.rows[:SHOWN], columns=document.columns)))
         if len(document.rows) > SHOWN:
             to.print(Text(f"{len(document.rows) - SHOWN:,} more: --format csv", style="dim"))
-        for each in self.shared:
-            to.print(Text(each.sentence, style="yellow"))
+        for sentence in self.shared_sentences:
+            to.print(Text(sentence, style="yellow"))
         for group in document.facts["groups"]:
             size = f"{counted(group['nodes'], 'node')}, {counted(group['metrics'], 'metric')}"
             to.print(Text(f"{group['machine']}: {size}", style="dim"))

@@ -33,6 +33,8 @@ class FleetGroup:
 
     machine: str
     nodes: int
+    odd: int
+    """Number of odd nodes."""
     metrics: list[dict[str, Any]]
     """Row of the table for each metric, those with the most odd nodes first."""
     strips: Markup | None
@@ -60,6 +62,7 @@ def render_fleet(comparison: FleetComparison) -> str:
     return environment.get_template("fleet.html").render(
         fleet=comparison,
         groups=groups,
+        drawn=MOST_GROUPS,
         odd=odd[:MOST_NODES],
         more=max(0, len(odd) - MOST_NODES),
         notes=[*comparison.notes, *(f"skipped: {sentence}" for sentence in comparison.skipped[:20])],
@@ -69,7 +72,9 @@ def render_fleet(comparison: FleetComparison) -> str:
 
 def _groups(comparison: FleetComparison) -> Iterator[FleetGroup]:
     of_all = [] if comparison.changes else trends(comparison.data)
-    parts = sorted(comparison.rows.groupby("machine"), key=lambda found: (-found[1]["node"].nunique(), found[0]))
+    parts = sorted(
+        comparison.rows.groupby("machine"), key=lambda found: (-_odd(found[1]), -found[1]["node"].nunique(), found[0])
+    )
     for number, (machine, rows) in enumerate(parts):
         by_metric = sorted(rows.groupby("metric"), key=lambda found: (-int(found[1]["odd"].sum()), found[0]))
         shown = by_metric[:MOST_STRIPS] if number < MOST_GROUPS else []
@@ -78,6 +83,7 @@ def _groups(comparison: FleetComparison) -> Iterator[FleetGroup]:
         yield FleetGroup(
             machine=str(machine),
             nodes=int(rows["node"].nunique()),
+            odd=_odd(rows),
             metrics=[_metric(comparison, str(machine), str(metric), part) for metric, part in by_metric],
             strips=draw_strips(
                 [_strip(str(metric), part) for metric, part in shown],
@@ -90,6 +96,11 @@ def _groups(comparison: FleetComparison) -> Iterator[FleetGroup]:
             hidden=len(by_metric) - len(shown),
             trend=_trend(str(machine), of_all, number) if number < MOST_GROUPS else None,
         )
+
+
+def _odd(rows: pd.DataFrame) -> int:
+    """Return the number of odd nodes of a group."""
+    return int(rows.loc[rows["odd"], "node"].nunique())
 
 
 def _strip(metric: str, rows: pd.DataFrame) -> Strip:

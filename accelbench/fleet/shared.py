@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from accelbench.fleet.observations import FleetData
@@ -31,8 +31,28 @@ class SharedAttribute:
     @property
     def sentence(self) -> str:
         """Return the finding as text."""
+        return self._sentence("", "=")
+
+    def _sentence(self, of: str, sign: str) -> str:
         rest = f"{self.others:,} of {self.others_total:,} others"
-        return f"{self.odd} of {self.odd_total} odd nodes have {self.attribute} ({rest}; p = {self.p:.1g})"
+        return f"{self.odd:,} of {self.odd_total:,} odd nodes{of} have {self.attribute} ({rest}; p {sign} {self.p:.1g})"
+
+
+def sentences(shared: Sequence[SharedAttribute], groups: int) -> list[str]:
+    """Return the findings of a fleet with this number of groups as text, one for each attribute."""
+    if groups < 2:
+        return [each.sentence for each in shared]
+    found = []
+    for attribute in dict.fromkeys(each.attribute for each in shared):
+        parts = [each for each in shared if each.attribute == attribute]
+        odd, odd_total, others, others_total = (
+            sum(getattr(each, name) for each in parts) for name in ("odd", "odd_total", "others", "others_total")
+        )
+        several = len(parts) > 1
+        of = f" in {len(parts)} groups" if several else f" of {parts[0].machine}"
+        joined = SharedAttribute("", attribute, odd, odd_total, others, others_total, max(each.p for each in parts))
+        found.append(joined._sentence(of, "≤" if several else "="))
+    return found
 
 
 def shared_attributes(data: FleetData, odd: Mapping[str, Collection[str]]) -> list[SharedAttribute]:

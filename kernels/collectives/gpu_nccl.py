@@ -5,22 +5,26 @@ Bound: the links between the GPUs (NVLink, PCIe, network); compare with `bus_ban
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.collectives import LIBRARY
 from accelbench.kernels.collectives.messages import message
 from accelbench.kernels.collectives.task import BUFFERS, Run, make_task
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from accelbench.kernels.lib.ranks.lockstep import Lockstep, lockstep
 from accelbench.kernels.lib.ranks.nccl import Communicator, require_nccl
-from accelbench.profiling.benchmark import Task
+from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.devices.cupy_device import require_device_memory
-from accelbench.profiling.ranks.world import world
+from accelbench.profiling.ranks.world import World, world
 from accelbench.profiling.records.point import Point
 
 VENDORS = ("nvidia",)
+OPERATIONS = {"ring": ("all-reduce", "all-gather", "reduce-scatter", "broadcast"), "tree": ("all-reduce",)}
+"""Operations of each algorithm of NCCL (`ncclTopoTuneModel` in NVIDIA/nccl, `src/graph/tuning.cc`)."""
 
 
 def device_code() -> list[DeviceKernel]:
@@ -29,25 +33,37 @@ def device_code() -> list[DeviceKernel]:
 
 
 def prepare(point: Point) -> Task:
-    """Return this rank's task; Skip without CuPy, NCCL, a GPU for each rank, or enough device memory."""
-    here = world()
+    """Return this rank's task; Skip without CuPy, NCCL, a GPU for each rank, the algorithm, or enough device memory."""
+    here, algorithm = world(), str(point.params.get("algorithm", LIBRARY))
+    require_algorithm(str(point["op"]), algorithm)
     require_nccl()
     require_device_memory(BUFFERS * message(str(point["op"]), int(point["bytes"]), here.size).bytes)
     steps = lockstep(here)
-    return make_task(point, nccl(steps), steps, here)
+    return make_task(point, nccl(steps, algorithm), steps, here)
+
+
+def require_algorithm(op: str, algorithm: str) -> None:
+    """Skip if NCCL lacks the algorithm for the operation."""
+    if algorithm != LIBRARY and op not in OPERATIONS[algorithm]:
+        raise Skip(f"NCCL has no {algorithm} algorithm for {op}, only for {', '.join(OPERATIONS[algorithm])}")
 
 
 @lru_cache(maxsize=1)
-def nccl(steps: Lockstep) -> Nccl:
+def nccl(steps: Lockstep, algorithm: str) -> Nccl:
     """Return the communicator of these ranks."""
-    return Nccl(steps, world())
+    return Nccl(steps, world(), algorithm)
 
 
 class Nccl(Communicator):
     """Collectives of an NCCL communicator."""
 
-    trains = True
     overwrites = ("broadcast",)
+
+    def __init__(self, steps: Lockstep, here: World, algorithm: str = LIBRARY) -> None:
+        if algorithm != LIBRARY:
+            os.environ["NCCL_ALGO"] = algorithm  # read when this process, which measures one point, first uses NCCL
+        self.trains = algorithm == LIBRARY
+        super().__init__(steps, here)
 
     def empty(self, elements: int) -> Any:
         return self.array(elements, np.float32)

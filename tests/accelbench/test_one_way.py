@@ -226,6 +226,7 @@ EXCEPTIONS = {
     "kernels/matmul/gpu_wgmma.py": {"open": OWN_NEW},
     "kernels/numa/placing.py": {"open": KERNELS_FILES},
     "kernels/pingpong/gpu_nccl.py": {"hear": DRIVER},
+    "kernels/storage/scratch_file.py": {"open": OWN_NEW},
     **{f"workloads/{name}.py": {"open": DATA} for name in READERS},
 }
 """What a module does by itself, with the reason."""

@@ -46,7 +46,7 @@ MpiDefault=none
 GresTypes=gpu
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0
+SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,nohold_on_prolog_fail
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 KillWait=20
@@ -87,6 +87,26 @@ class Cluster:
         """Return a job's fields, such as JobState, ExitCode, Restarts and NodeList."""
         fields = self.output("scontrol", "show", "job", "--oneliner", job_id).split()
         return dict(field.split("=", 1) for field in fields if "=" in field)
+
+    def node(self, name: str) -> str:
+        """Return the description of a node by `scontrol`, with its state and its reason."""
+        return self.output("scontrol", "show", "node", name)
+
+    @contextmanager
+    def configured(self, *lines: str) -> Iterator[None]:
+        """Add lines to `slurm.conf` in this block; at its end, resume drained nodes."""
+        conf = self.folder / "slurm.conf"
+        before = conf.read_text()
+        try:
+            conf.write_text("\n".join((before, *lines, "")))
+            self.output("scontrol", "reconfigure")
+            yield
+        finally:
+            conf.write_text(before)
+            self.output("scontrol", "reconfigure")
+            for node in NODES:
+                if "DRAIN" in self.node(node):
+                    self.output("scontrol", "update", f"nodename={node}", "state=resume")
 
     def wait(self, job_id: str, *states: str, seconds: float = 300) -> dict[str, str]:
         """Wait until the job is in one of the states, and return its fields."""

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accelbench.errors import UserError
+from accelbench.execution.plan import Choice, make_plan
 from accelbench.kernels.collectives import OPERATIONS, gpu_nccl
 from accelbench.kernels.collectives.task import make_task
 from accelbench.kernels.lib.ranks import nccl as between_gpus
@@ -40,6 +42,8 @@ class HostNccl:
         self.queues: dict[tuple[int, int], Queue[Any]] = {}
         self.grouped = local()
         self.streams: set[int] = set()
+        self.algorithms: set[str | None] = set()
+        """Values of NCCL_ALGO when the ranks created the communicator, at which NCCL reads it."""
 
     def get_unique_id(self) -> bytes:
         return bytes(range(128))
@@ -52,6 +56,7 @@ class HostNccl:
 
     def NcclCommunicator(self, ndev: int, commId: bytes, rank: int) -> Group:
         assert commId == bytes(range(128))
+        self.algorithms.add(os.environ.get("NCCL_ALGO"))
         return Group(self, ndev, rank)
 
 
@@ -167,6 +172,44 @@ def test_a_message_that_is_not_sent_fails(on_host: Any) -> None:
         return trips.make_task(point, lambda payload, returned, loops: None, steps, here, group)
 
     assert not verified(2, prepare).passed
+
+
+@pytest.mark.parametrize(("algorithm", "value"), [("library", None), ("ring", "ring"), ("tree", "tree")])
+def test_the_algorithm_is_set_before_nccl_starts(
+    on_host: Any, monkeypatch: pytest.MonkeyPatch, algorithm: str, value: str | None
+) -> None:
+    monkeypatch.setenv("NCCL_ALGO", "")  # so that the value set by the ranks is removed after this test
+    monkeypatch.delenv("NCCL_ALGO")
+    nccl = on_host(2)
+
+    def prepare(here: World) -> Task:
+        steps = Lockstep(here)
+        task = make_task(point("all-reduce", 1000), gpu_nccl.Nccl(steps, here, algorithm), steps, here)
+        assert (task.work.all_reduced is not None) == (value is None)  # training runs use NCCL's own choice
+        return task
+
+    assert verified(2, prepare).passed
+    assert nccl.algorithms == {value}
+
+
+def test_an_algorithm_that_nccl_lacks_is_skipped() -> None:
+    lacking = []
+    for op in OPERATIONS:
+        for algorithm in ("library", "ring", "tree"):
+            try:
+                gpu_nccl.require_algorithm(op, algorithm)
+            except Skip:
+                lacking.append((op, algorithm))
+    others = ("all-gather", "reduce-scatter", "broadcast")
+    assert lacking == [*((op, "tree") for op in others), ("send-recv", "ring"), ("send-recv", "tree")]
+
+
+def test_an_algorithm_is_an_axis_of_nccl_only() -> None:
+    chosen = [Choice("collectives", "op", ("all-reduce",)), Choice("collectives", "algorithm", ("library", "tree"))]
+    planned = make_plan(["collectives"], None, "gpu", chosen, None)
+    assert {each.params.get("algorithm") for each in planned} == {None, "tree"}
+    with pytest.raises(UserError, match="algorithm=tree only with impl=nccl"):
+        make_plan(["collectives"], None, "cpu", [Choice("collectives", "algorithm", ("tree",))], None)
 
 
 def test_ranks_that_share_a_gpu_are_skipped(on_host: Any) -> None:

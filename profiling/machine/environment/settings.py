@@ -2,7 +2,7 @@
 
 Another value may be a path, a name or a secret: it is recorded as `…`, which only shows that the variable is set.
 Sources: the OpenMP specification 5.2, ch. 21; the manuals of GCC's libgomp and Intel's OpenMP runtime (KMP_…), of
-OpenBLAS, MKL, oneDNN, Numba, TensorFlow, JAX, PyTorch, Keras and CUDA, and of glibc.
+OpenBLAS, MKL, oneDNN, Numba, TensorFlow, JAX, PyTorch, Keras, CUDA and NCCL, and of glibc.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ SETTINGS: Mapping[str, str] = {
     "XLA_PYTHON_CLIENT_MEM_FRACTION": REAL,
     "PYTORCH_CUDA_ALLOC_CONF": rf"{_ALLOCATOR}(,{_ALLOCATOR})*",
     **dict.fromkeys(("CUDA_DEVICE_MAX_CONNECTIONS", "MALLOC_ARENA_MAX"), NUMBER),
+    **dict.fromkeys(("NCCL_ALGO", "NCCL_PROTO"), r"[\w^:;,]+"),
     "CUDA_MODULE_LOADING": r"LAZY|EAGER|DEFAULT",
     "CUDA_DEVICE_ORDER": r"FASTEST_FIRST|PCI_BUS_ID",
     "OPENBLAS_CORETYPE": r"(?i:[a-z][a-z0-9]{2,15})",

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from selenium.webdriver import Chrome
 
 from accelbench.__main__ import main
 from accelbench.fleet.fleet_document import FleetComparison
 from accelbench.fleet.observations import FleetData
 from accelbench.fleet.odd import compare_nodes
-from accelbench.fleet.page import MOST_NODES, MOST_STRIPS, render_fleet
+from accelbench.fleet.page import MOST_GROUPS, MOST_NODES, MOST_STRIPS, render_fleet
+from accelbench.fleet.shared import shared_attributes
 from accelbench.fleet.trend import trends
 from tests.accelbench.fleet.test_changes import write_twice
 from tests.accelbench.fleet.test_fleet import write_answer
+from tests.browser import open_browser
 from tests.fixtures.compare_runs import NOW
 
 
@@ -71,6 +76,77 @@ def test_large_fleets_have_small_pages() -> None:
     assert odd.count('<th scope="row">') == MOST_NODES
     assert "100 more odd nodes" in odd
     assert page.count('data-label="of nodes"') == MOST_STRIPS + 2, "the table has all metrics"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    with open_browser() as chrome:
+        yield chrome
+
+
+def many_groups(groups: int = 40, nodes: int = 50) -> FleetComparison:
+    """Return a fleet in which the first two nodes of most groups are slow, and alone have a new driver."""
+    rng, data = np.random.default_rng(1), FleetData()
+    for group in range(groups):
+        machine, size = f"EPYC 9654 96-Core Processor, 192 CPUs, {group + 1}× NVIDIA H200", nodes if group else 3
+        for number in range(size):
+            name, slow = f"g{group:02}n{number:02}", group % 4 > 0 and number < 2
+            data.add(machine, name, [("driver", "580" if slow else "550"), ("rack", f"r{number}")])
+            for metric in ("copy", "product", "launch"):
+                speeds = 1e9 * rng.lognormal(sigma=0.005, size=2) * (0.8 if slow and metric == "copy" else 1)
+                data.add_values(machine, name, f"{metric} (B/s)", speeds.tolist(), is_time=False, unit="B/s")
+    rows = compare_nodes(data)
+    return FleetComparison(data, rows, shared_attributes(data, slow_nodes(rows)))
+
+
+def slow_nodes(rows: pd.DataFrame) -> dict[str, set[str]]:
+    return {str(machine): set(part["node"]) for machine, part in rows[rows["odd"]].groupby("machine")}
+
+
+def test_the_page_of_many_groups_is_complete_and_small() -> None:
+    fleet = many_groups()
+    page = render_fleet(fleet)
+    assert len(page) < 700_000
+    head, rest = page[: page.index('<section id="odd">')], page[page.index('<section id="odd">') :]
+    assert re.findall(r"(\d+) of (\d+) odd nodes in (\d+) groups have driver=580", head) == [("60", "60", "30")]
+    assert re.findall(r'href="#([\w-]+)"', head) == ["odd", "groups"]
+    assert "too few to compare" in head or "too few to compare" in rest
+    odd, groups = rest[: rest.index('<section id="groups">')], rest[rest.index('<section id="groups">') :]
+    expected = {name for names in slow_nodes(fleet.rows).values() for name in names}
+    assert len(expected) == 60
+    assert {*re.findall(r'<th scope="row">(g\d\dn\d\d)', odd)} == expected
+    rows = re.findall(r'href="#(group-\d+)">.*?data-label="odd">(\d+)<.*?data-label="of nodes">(\d+)<', groups)
+    assert [int(count) for _, count, _ in rows] == [2] * 30 + [0] * 10
+    assert sum(int(nodes) for _, _, nodes in rows) == len(fleet.data.attributes) == 39 * 50 + 3
+    assert re.findall(r'<section id="(group-\d+)">', groups) == [anchor for anchor, _, _ in rows]
+    assert groups.count('data-label="slowest"') == 40 * 3, "every metric of every group"
+    assert groups.count('class="plot" role="img"') == MOST_GROUPS
+
+
+def test_an_attribute_of_one_group_is_named_with_the_group() -> None:
+    fleet = many_groups(groups=2)
+    (sentence,) = fleet.shared_sentences
+    assert "2 of 2 odd nodes of EPYC 9654 96-Core Processor, 192 CPUs, 2× NVIDIA H200 have driver=580" in sentence
+
+
+def test_many_small_groups_are_one_note() -> None:
+    data = FleetData()
+    for number in range(20):
+        data.add_values(f"EPYC {number}", f"n{number}", "copy (B/s)", [1e9], is_time=False, unit="B/s")
+    (note,) = comparison(data).notes
+    assert note.startswith("20 groups of fewer than 5 nodes")
+
+
+@pytest.mark.parametrize("width", [1400, 500])
+def test_the_page_of_many_groups_fits_the_window(browser: Chrome, tmp_path: Path, width: int) -> None:
+    path = tmp_path / "fleet.html"
+    path.write_text(render_fleet(many_groups(groups=8, nodes=30)), encoding="utf-8")
+    browser.set_window_size(width, 900)
+    browser.get(path.as_uri())
+    wide, visible = browser.execute_script(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert wide <= visible
 
 
 def test_a_page_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

@@ -177,32 +177,3 @@ def test_the_page_documents_every_field_of_the_json() -> None:
     assert [name for name in fields if f"`{name}`" not in page] == []
     schema: dict[str, Any] = json.loads(json.dumps(GateAnswer.model_json_schema()))
     assert set(schema["properties"]) == set(GateAnswer.model_fields)
-
-
-@pytest.mark.parametrize(("status", "drained"), [(0, False), (1, True), (2, False)])
-def test_the_slurm_script_drains_unfit_nodes_only(status: int, drained: bool, tmp_path: Path) -> None:
-    verdict = ("fit", "unfit", "unknown")[status]
-    answer: dict[str, Any] = {"id": "x", "node": "n17", "level": "quick", "verdict": verdict, "exit_status": status}
-    answer |= {"summary": 'hung: "x"', "started": "2025-01-01T00:00:00Z", "wall_s": 1.0, "checks": []}
-    text = GateAnswer.model_validate(answer).model_dump_json(indent=1)
-    (tmp_path / "answer.json").write_text(text, encoding="utf-8")
-    stubs = tmp_path / "bin"
-    stubs.mkdir()
-    for name, body in (
-        ("accelbench", f'echo "$@" >{tmp_path / "words"}; cat {tmp_path / "answer.json"}; exit {status}'),
-        ("scontrol", f'echo "$@" >>{tmp_path / "scontrol.log"}'),
-        ("logger", f'echo "$@" >>{tmp_path / "logger.log"}'),
-    ):
-        (stubs / name).write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
-        (stubs / name).chmod(0o755)
-    variables = {"PATH": f"{stubs}:/usr/bin:/bin", "SLURMD_NODENAME": "n17", "ACCELBENCH_RESULTS": "s3://gates"}
-    script = ROOT / "containers" / "slurm" / "gate.sh"
-    process = subprocess.run([script], env=variables, capture_output=True, text=True, timeout=60)
-    assert process.returncode == (1 if drained else 0), process.stderr
-    assert (tmp_path / "scontrol.log").exists() == drained
-    if drained:
-        logged = (tmp_path / "scontrol.log").read_text()
-        assert {"nodename=n17", "state=drain"} <= {*logged.split()}
-        assert "reason=accelbench: hung: " in logged
-    assert (tmp_path / "words").read_text().endswith(" --out s3://gates\n")
-    assert f"status {status}: hung" in (tmp_path / "logger.log").read_text(encoding="utf-8")
