@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Device, Point, Scalar
-from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+from accelbench.profiling.records.quality import ConfusionMatrix, Data, Metric, Quality, Verification
 from accelbench.profiling.records.work import Bound, Cores, MainMetric, Resource, Work
 
 Values = tuple[Scalar, ...]
@@ -144,6 +144,11 @@ class Training:
     from_memory: Callable[[int], AbstractContextManager[None]] | None = None
     """Context in which `fit` repeats that many batches from memory, so that no step waits for input; None if it
     cannot."""
+    evaluate_training: Callable[[], Mapping[str, float]] | None = None
+    """Function that returns qualities on training examples by curve name, called after each epoch between the timed
+    steps; None for no such curves."""
+    confusion: Callable[[], ConfusionMatrix] | None = None
+    """Function that returns the confusion matrix of the last `evaluate`; None unless the model is a classifier."""
 
 
 Prepared = Task | Training | Serving

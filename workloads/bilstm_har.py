@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelbench.profiling.benchmark import Skip, Training
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Data, Metric, Quality, Verification, WorstQuality
 from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.declare import training
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 LAST_UNITS = 64
 CLASSES = 6
@@ -49,6 +45,8 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
     from keras import layers
 
     from accelbench.workloads.data import load_har
+    from accelbench.workloads.data.har import ACTIVITIES
+    from accelbench.workloads.data.split import evenly
     from accelbench.workloads.training.experiment import classifier
     from accelbench.workloads.training.keras_model import jit_compile
 
@@ -89,6 +87,8 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
         item="windows",
         target=TARGET if whole else None,
         subjects=har.subjects_test,
+        trained_on=(x_train, har.y_train) if whole else None,
+        names=ACTIVITIES,
     )
     epochs = int(point["epochs"])
     repeated: list[dict[str, Metric]] = []
@@ -124,13 +124,6 @@ def bilstm_har(point: Point, strategy: Strategy) -> Training:
     )
     enough = single.enough_epochs if point["repeats"] == 1 else None
     return replace(single, fit=fit, evaluate=evaluate, verify=verify, qualities=qualities, enough_epochs=enough)
-
-
-def evenly(windows: int, available: int) -> NDArray[np.int64]:
-    """Return evenly spaced indices of `windows` of `available` windows, so that all subjects and activities occur."""
-    import numpy as np
-
-    return np.arange(windows, dtype=np.int64) * available // windows
 
 
 def over_trainings(qualities: Sequence[Quality], trainings: Sequence[Mapping[str, Metric]]) -> dict[str, Metric]:

@@ -89,6 +89,7 @@ def cnn_mnist(point: Point, strategy: Strategy) -> Training:
         floors=floors(strategy.batch, width),
         item="images",
         target=TARGET,
+        trained_on=(x_train, digits.y_train),
     )
 
 

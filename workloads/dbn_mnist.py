@@ -76,7 +76,7 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     from accelbench.workloads.data.pipeline import feed
     from accelbench.workloads.training.experiment import experiment
     from accelbench.workloads.training.keras_model import jit_compile
-    from accelbench.workloads.training.quality import CLASSIFIER, classification
+    from accelbench.workloads.training.quality import CLASSIFIER, classification, confusion_of
     from accelbench.workloads.training.rbm import rbm
 
     digits = load_mnist()
@@ -155,10 +155,12 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
             "fine_tuning_accuracy": tuned["accuracy"],
         }
 
+    def probabilities() -> Any:
+        return network.predict(x_test, batch_size=batch, verbose=0)
+
     def evaluate() -> dict[str, Metric]:
-        probabilities = network.predict(x_test, batch_size=batch, verbose=0)
         return (
-            classification(digits.y_test, probabilities)
+            classification(digits.y_test, probabilities())
             | {
                 "reconstruction_error": Metric(reconstruction_error()),
                 "untrained_reconstruction_error": Metric(error_before),
@@ -184,6 +186,7 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
         verify=verify,
         qualities=(*CLASSIFIER, Quality("reconstruction_error", better="lower")),
         item="images",
+        confusion=lambda: confusion_of(digits.y_test, probabilities()),
     )
     # The upper layers are trained on the output of the first: it must complete its pre-training.
     return replace(training, enough_epochs=None)

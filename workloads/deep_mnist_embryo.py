@@ -96,6 +96,8 @@ def deep_mnist_embryo(point: Point, strategy: Strategy) -> Training:
         floors=floors(classes, len(x_test), embryos.synthetic),
         item="images",
         target=TARGET,
+        trained_on=(x_train, embryos.y_train),
+        names=embryos.classes,
     )
 
 

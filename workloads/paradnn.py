@@ -281,6 +281,7 @@ def synthetic(
         floors=((0, floor),),
         item=item,
         items_each=math.prod(labels.shape[1:]),
+        trained_on=(x[:-HELD_OUT], labels[:-HELD_OUT]),
     )
     most = LOSS_SHARE * math.log(model.outputs[0].shape[-1])
 

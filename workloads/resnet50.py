@@ -54,7 +54,7 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
     from accelbench.workloads.data.pipeline import feed
     from accelbench.workloads.training.experiment import experiment
     from accelbench.workloads.training.keras_model import jit_compile
-    from accelbench.workloads.training.quality import CLASSIFIER, classification
+    from accelbench.workloads.training.quality import CLASSIFIER, classification, confusion_of
 
     size, batch = point["image"], strategy.batch
     if size % SMALLEST:
@@ -84,13 +84,17 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
         seen = keras.callbacks.LambdaCallback(on_train_batch_end=lambda step, logs: losses.append(logs["loss"]))
         return strategy.train(model, batches, point["epochs"], [*callbacks, seen])
 
+    last: list[tuple[Any, Any]] = []
+    """Labels and probabilities of the last evaluation."""
+
     def evaluate() -> dict[str, Metric]:
         fallen = {"loss_first": Metric(losses[0]), "loss_last": Metric(losses[-1])} if losses else {}
         if not images:
             return fallen
         held_out = feed(point, images.held_out, batch=min(batch, len(images.held_out)), epochs=1, shuffle=False)
         probabilities = strategy.predict(model, held_out.data, steps=held_out.steps)
-        return fallen | classification(images.labels[: len(probabilities)], probabilities)
+        last[:] = [(images.labels[: len(probabilities)], probabilities)]
+        return fallen | classification(*last[0])
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
         """Check that the loss falls on a repeated batch; on real images this takes at least `ENOUGH` steps."""
@@ -113,6 +117,7 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
         verify=verify,
         qualities=CLASSIFIER if images else (),
         item="images",
+        confusion=(lambda: confusion_of(*last[0])) if images else None,
     )
 
 

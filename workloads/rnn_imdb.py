@@ -61,6 +61,8 @@ def _reviews(point: Point, strategy: Strategy, cell: str) -> Training:
         floors=FLOORS,
         item="reviews",
         target=TARGET,
+        trained_on=(reviews.x_train, reviews.y_train),
+        names=("negative", "positive"),
     )
 
 

@@ -79,9 +79,9 @@ def command(
 ) -> int:
     """Evaluate the claims of a published study on these machines: confirmed, refuted or undecided, with the reason.
 
-    PAPER is a name of --list, or a TOML file of the same format. The claims are evaluated with the given runs, of one
-    machine or several. Without a RUN, the study's suite is measured on this machine first; repeat the command to resume
-    an interrupted measurement.
+    PAPER is a name of --list, or the TOML file of a study of your own. The claims are evaluated with the given runs, of
+    one machine or several. Without a RUN, the study's suite is measured on this machine first; repeat the command to
+    resume an interrupted measurement.
     """
     from accelbench.execution.cluster import find_cluster
     from accelbench.execution.store import RUNS
@@ -162,7 +162,7 @@ def measurement(
     from accelbench.profiling.machine.environment.collect import collect
     from accelbench.results.forecast import forecast, of_machine, past_seconds, training_speed, usual_seconds
 
-    name = paper.small if small else paper.suite
+    name = (small and paper.small) or paper.suite
     suite, here = load_suite(name), collect()
     past = of_machine(stores, here)
     trusted = ["--trusted-network"] if trusted_network else []

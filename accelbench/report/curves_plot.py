@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from math import ceil
 
 import numpy as np
 from markupsafe import Markup
@@ -13,10 +14,12 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from accelbench.profiling.records.record import Record
 from accelbench.report.svg import SERIES, WIDTH, add_tooltips, inline_svg, plot_style
 
-FIRST_CURVES = ("loss", "accuracy", "precision", "recall")
+FIRST_CURVES = ("loss", "accuracy", "precision", "recall", "f1")
 """Curves that are drawn first, followed by curves with held-out data."""
-CURVES = 4
-"""Maximum number of curves in one drawing."""
+CURVES, IN_A_ROW = 6, 4
+"""Maximum numbers of panels in one drawing, and of panels in one row; more panels are in rows of three."""
+ROW_HEIGHT = 2.6
+"""Height of a row in inches."""
 MAX_TOOLTIPS = 40
 """Maximum number of epochs with a tooltip for each, which limits the size of the page."""
 MOST_TICKS = 6
@@ -36,10 +39,14 @@ def training_curves(record: Record, name: str) -> Markup | None:
     if not bases:
         return None
     with plot_style():
-        figure = Figure(figsize=(WIDTH, 2.6))
+        columns = len(bases) if len(bases) <= IN_A_ROW else 3
+        rows = ceil(len(bases) / columns)
+        figure = Figure(figsize=(WIDTH, ROW_HEIGHT * rows))
+        width = 0.9 / columns
         for index, base in enumerate(bases):
-            width = 0.9 / len(bases)
-            axes = figure.add_axes((0.07 + index * (width + 0.02), 0.19, width - 0.06, 0.66))
+            row, column = divmod(index, columns)
+            bottom = (rows - 1 - row + 0.19) / rows
+            axes = figure.add_axes((0.07 + column * (width + 0.02), bottom, width - 0.06, 0.66 / rows))
             for key, label, style in ((base, "training data", "-o"), (f"val_{base}", "held-out data", "-s")):
                 values = record.curves.get(key)
                 if values:

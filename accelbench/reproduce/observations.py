@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from accelbench.execution.plan import discover
 from accelbench.execution.suite import KnownDevice
@@ -17,6 +17,7 @@ from accelbench.profiling.machine.environment.system import RUNTIME_VARIABLES
 from accelbench.profiling.records.point import Device, Point, Scalar
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored
+from accelbench.profiling.text import suggest
 from accelbench.report.stored_run import Run
 from accelbench.reproduce.claim_verdict import Inconclusive
 
@@ -24,12 +25,20 @@ HOST_CORES = "host_cores"
 """Number of host cores of a point; it is not an axis."""
 LISTED = 3
 """Number of values or points listed in a message."""
+Axes = TypeVar("Axes", dict[str, tuple[Scalar, ...]], tuple[str, ...], str | None)
+"""Types of the fields with names of axes."""
+
+
+def _known(name: str) -> str:
+    if name not in discover():
+        raise ValueError(f"unknown benchmark {name!r}{suggest(name, discover())}")
+    return name
 
 
 class PointSelection(Stored):
-    """Selection of the points of one benchmark."""
+    """Selection of the points of one benchmark; its names are checked against the benchmark's declaration."""
 
-    benchmark: str
+    benchmark: Annotated[str, AfterValidator(_known)]
     devices: Annotated[tuple[KnownDevice, ...], Field(min_length=1)]
     """Devices; a ratio by device divides the time on the first by the time on each other."""
     fixed: dict[str, tuple[Scalar, ...]] = {}
@@ -40,6 +49,23 @@ class PointSelection(Stored):
     """Axes without influence on the compared time, such as the number of epochs on the time of a step."""
     group: str = ""
     """Group of benchmarks, for rules that compare groups."""
+
+    @field_validator("devices")
+    @classmethod
+    def _measurable(cls, devices: tuple[Device, ...], given: ValidationInfo) -> tuple[Device, ...]:
+        if benchmark := discover().get(given.data.get("benchmark", "")):
+            for device in devices:
+                if device not in benchmark.devices:
+                    others = ", ".join(benchmark.devices)
+                    raise ValueError(f"{benchmark.name} has no points on {device} (choose {others})")
+        return devices
+
+    @field_validator("fixed", "swept", "free")
+    @classmethod
+    def _declared(cls, axes: Axes, given: ValidationInfo) -> Axes:
+        if name := given.data.get("benchmark"):
+            require_axes(name, (axes,) if isinstance(axes, str) else axes or ())
+        return axes
 
     def select(self, point: Point) -> bool:
         """Return whether the point is selected, regardless of its device."""
@@ -53,6 +79,14 @@ class PointSelection(Stored):
         fixed = [f"{axis} {' or '.join(map(str, values))}" for axis, values in self.fixed.items()]
         fixed += [f"several values of {self.swept}"] if self.swept else []
         return f"{self.benchmark}{' with ' * bool(fixed)}{', '.join(fixed)}"
+
+
+def require_axes(benchmark: str, axes: Iterable[str]) -> None:
+    """Raise ValueError for an axis that the benchmark does not have."""
+    known = sorted({*discover()[benchmark].axis_names, HOST_CORES})
+    for axis in axes:
+        if axis not in known:
+            raise ValueError(f"{benchmark} has no axis {axis!r} (choose {', '.join(known)})")
 
 
 def value_of(point: Point, axis: str) -> Scalar | None:

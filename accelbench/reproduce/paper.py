@@ -15,7 +15,7 @@ from accelbench.errors import UserError, reason_of
 from accelbench.execution.suite import RENAMED
 from accelbench.profiling.files import read_regular
 from accelbench.profiling.records.stored import Share, Stored, first_fault
-from accelbench.profiling.text import suggest
+from accelbench.profiling.text import did_you_mean
 from accelbench.reproduce.cores import FasterThanCoresRule, NeedsCoresRule
 from accelbench.reproduce.observations import PointSelection
 from accelbench.reproduce.rules import EqualRule, GrowthRule, OpenRule, OverheadRule, QualityRule, RatioRule, SlopeRule
@@ -130,8 +130,8 @@ class Paper(Stored):
     citation: Citation
     about: str
     suite: str
-    small: str
-    """Suite for two cores and minutes."""
+    small: str = ""
+    """Suite for two cores and minutes; by default `suite`."""
     processes: Annotated[int, Field(ge=1)] = 1
     """Number of processes that measure together."""
     fetch: tuple[str, ...] = ()
@@ -144,6 +144,12 @@ class Paper(Stored):
     def benchmarks(self) -> set[str]:
         """Return the benchmarks of its claims."""
         return {points.benchmark for claim in self.claim for points in claim.points}
+
+    def within(self, folder: Path) -> Paper:
+        """Return the study with the paths of its suites relative to `folder`, which contains its file."""
+        suites = {"suite": self.suite, "small": self.small}
+        paths = {key: str(folder / name) for key, name in suites.items() if name.endswith(".toml")}
+        return self.model_copy(update=paths)
 
 
 def paper_names() -> list[str]:
@@ -160,13 +166,16 @@ def load_paper(name_or_path: str) -> Paper:
     if new := RENAMED.get(name_or_path):
         raise UserError(f"the study {name_or_path} is now called {new}")
     if path.suffix != ".toml":
-        raise UserError(f"unknown study {name_or_path!r}{suggest(name_or_path, paper_names())}")
+        names = paper_names()
+        near = did_you_mean(name_or_path, names) or f": choose one of {', '.join(names)}, or a .toml file"
+        raise UserError(f"unknown study {name_or_path!r}{near}")
     try:
-        return parse_paper(path.stem, read_regular(path, follow_link=True).decode("utf-8"), str(path))
+        text = read_regular(path, follow_link=True).decode("utf-8")
     except UnicodeDecodeError:
         raise UserError(f"cannot read the study {path}: it is not UTF-8 text") from None
     except (OSError, ValueError) as error:  # ValueError: its name has a null byte
         raise UserError(f"cannot read the study {path}: {reason_of(error)}") from None
+    return parse_paper(path.stem, text, str(path)).within(path.parent)
 
 
 def parse_paper(name: str, text: str, file: str) -> Paper:
@@ -176,8 +185,8 @@ def parse_paper(name: str, text: str, file: str) -> Paper:
     except RecursionError:
         raise UserError(f"{file} is nested too deeply") from None
     except ValidationError as error:
-        place = error.errors(include_input=False, include_url=False, include_context=False)[0]["loc"]
-        raise UserError(f"{file} line {line_of(text, place)}: {first_fault(error)}") from None
+        place, fault = _first_fault(error)
+        raise UserError(f"{file} line {line_of(text, place)}: {fault}") from None
     except ValueError as error:
         raise UserError(f"{file} is not valid TOML: {error}") from None
     seen: set[str] = set()
@@ -189,17 +198,31 @@ def parse_paper(name: str, text: str, file: str) -> Paper:
     return paper
 
 
+def _first_fault(error: ValidationError) -> tuple[tuple[Any, ...], str]:
+    """Return the location of the first error, and the error as text."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    place, context = first["loc"], first.get("ctx", {})
+    if first["type"] == "union_tag_invalid":
+        rules = context["expected_tags"].replace("'", "")
+        return (*place, "name"), f"unknown rule {context['tag']!r} (choose {rules})"
+    if first["type"] == "union_tag_not_found":
+        return place, f"{'.'.join(map(str, place))}.name is missing"
+    return place, first_fault(error).replace(": Value error, ", ": ", 1)
+
+
 def line_of(text: str, place: tuple[Any, ...]) -> int:
     """Return the 1-based line of a location in the TOML text, or of its table if the key is missing."""
-    lines, begin = text.splitlines(), 0
+    lines, begin, words = text.splitlines(), 0, []
     end = len(lines)
-    words = [word for word in place if isinstance(word, str)]
-    if place[0] in ("claim", "note") and len(place) > 1:
-        heads = [number for number, line in enumerate(lines) if line.strip() == f"[[{place[0]}]]"]
-        begin = heads[place[1]] if place[1] < len(heads) else 0  # claims in an array have no heads
-        end = next((head for head in heads if head > begin), end)
-        words = words[1:]
-    for word in words:
-        key = re.compile(rf"\s*(\[+claim\.)?{re.escape(word)}\s*(=|\])")
-        begin = next((number for number in range(begin, end) if key.match(lines[number])), begin)
+    for word, number in zip(place, (*place[1:], None), strict=True):
+        if isinstance(word, int):
+            continue
+        words.append(word)
+        heads = [at for at in range(begin, end) if lines[at].strip() == f"[[{'.'.join(words)}]]"]
+        if isinstance(number, int) and number < len(heads):  # tables in an array have no heads
+            begin = heads[number]
+            end = next((head for head in heads if head > begin), end)
+        else:
+            key = re.compile(rf"\s*(\[+claim\.)?{re.escape(word)}\s*(=|\])")
+            begin = next((at for at in range(begin, end) if key.match(lines[at])), begin)
     return begin + 1

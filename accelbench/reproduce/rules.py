@@ -22,7 +22,7 @@ from accelbench.profiling.records.quality import Quality
 from accelbench.profiling.records.stored import Share, Stored
 from accelbench.profiling.timing.statistics import CONFIDENCE, Estimate, Interval, median_interval
 from accelbench.reproduce.claim_verdict import ClaimPart, Finding, Inconclusive, InconclusiveReason, decided
-from accelbench.reproduce.observations import Observation, Observations, PointSelection, by_setting
+from accelbench.reproduce.observations import Observation, Observations, PointSelection, by_setting, require_axes
 from accelbench.reproduce.pairs import (
     ObservationPair,
     ObservationSweep,
@@ -113,6 +113,13 @@ class RatioRule(Rule):
     @property
     def least_devices(self) -> int:
         return 2 if self.by == "device" else 1
+
+    def misfit(self, selections: Sequence[PointSelection]) -> str | None:
+        """Return the reason why the rule does not apply; raise ValueError if `by` is not an axis of the benchmark."""
+        if self.by not in ("device", "host", "backend", "devices"):
+            for points in selections:
+                require_axes(points.benchmark, [self.by])
+        return super().misfit(selections)
 
     def judge(self, selections: Sequence[PointSelection], observations: Observations) -> Finding:
         """Return the verdict from all pairs; one different pair is enough for `different`."""

@@ -65,7 +65,7 @@ def train(
     metrics |= energy_metrics(observed["telemetry"].counters.get(f"{point.device}.energy_j"), training.steps, work)
     fields = observed | outcome_of(training.verification)
     fields |= {"work": work, "data": task.data, "qualities": list(task.qualities)}
-    fields |= {"metrics": metrics, "curves": training.curves}
+    fields |= {"metrics": metrics, "curves": training.curves, "confusion": training.confusion}
     if training.verification.passed:
         fields["timing"] = timing
     if training.verification.passed and brief_s is None:

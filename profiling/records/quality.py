@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import model_validator
+
+from accelbench.profiling.records.stored import Count, Stored
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -65,6 +69,23 @@ class Quality:
     def worst_of(self, values: Sequence[float]) -> float:
         """Return the worst of several values."""
         return min(values) if self.better == "higher" else max(values)
+
+
+class ConfusionMatrix(Stored):
+    """Numbers of held-out examples of each class that a trained classifier assigned to each class."""
+
+    classes: tuple[str, ...] = ()
+    """The names of the classes that occur as a label or as a prediction."""
+    counts: tuple[tuple[Count, ...], ...] = ()
+    """A row for each true class, with the number of examples by predicted class."""
+    reason: str | None = None
+    """The reason for an empty matrix; null if it is known."""
+
+    @model_validator(mode="after")
+    def _is_square(self) -> ConfusionMatrix:
+        if {len(self.classes)} != {len(self.counts), *map(len, self.counts)}:
+            raise ValueError("a confusion matrix has a row and a column for each class")
+        return self
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from accelbench.profiling.records.environment import Peak
 from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Point
-from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+from accelbench.profiling.records.quality import ConfusionMatrix, Data, Metric, Quality, Verification
 from accelbench.profiling.records.script import ScriptProfile
 from accelbench.profiling.records.step import IsolatedTimes, StepParts
 from accelbench.profiling.records.stored import Moment, Seconds, Stored
@@ -114,7 +114,10 @@ class Record(Stored):
     metrics: dict[str, Metric] = {}
     """The further metrics of the point by name: qualities, clocks, shares."""
     curves: dict[str, list[float]] = {}
-    """The training history by metric name: one value per epoch."""
+    """The training history by metric name: one value per epoch. `val_` metrics are of the held-out examples;
+    `precision`, `recall` and `f1` are of as many evenly spaced training examples, at the end of the epoch."""
+    confusion: ConfusionMatrix | None = None
+    """The confusion matrix of a classifier after the last epoch; in repeated training, of the last model."""
     peak: Peak | None = None
     """The vendor's peak that bounds the rate."""
     telemetry: Telemetry | None = None

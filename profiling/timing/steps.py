@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from time import perf_counter, perf_counter_ns
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from accelbench.profiling.benchmark import Training
-from accelbench.profiling.records.quality import Metric, Verification
+from accelbench.profiling.records.quality import ConfusionMatrix, Metric, Verification
 from accelbench.profiling.records.timing import StopReason, Timing
 from accelbench.profiling.timing.blocks import BlockLog
 from accelbench.profiling.timing.causes import choose_samples, overlap_s
@@ -34,6 +34,7 @@ class TrainingMeasurement:
     timing: Timing
     metrics: dict[str, Metric]
     curves: dict[str, list[float]]
+    confusion: ConfusionMatrix | None
     verification: Verification
     phases: dict[str, float]
     """The seconds by the field names of `accelbench.profiling.records.timing.Phases`."""
@@ -198,6 +199,7 @@ class QualityCurve:
         self.training = training
         self.clock = clock
         self.after: list[dict[str, Metric]] = []
+        self.on_training: list[Mapping[str, float]] = []
 
     def callback(self) -> Any:
         """Return a Keras callback that evaluates at the end of each epoch."""
@@ -207,15 +209,20 @@ class QualityCurve:
 
         class QualityCallback(keras.callbacks.Callback):  # type: ignore[misc]
             def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
+                training = quality.training
                 with quality.clock.stop():
-                    quality.after.append(quality.training.evaluate())
+                    quality.after.append(training.evaluate())
+                    if training.evaluate_training:
+                        quality.on_training.append(training.evaluate_training())
 
         return QualityCallback()
 
     def curves(self) -> dict[str, list[float]]:
-        """Return each held-out quality by epoch; `test_accuracy` is named `val_accuracy`."""
+        """Return each quality by epoch; the held-out `test_accuracy` is named `val_accuracy`."""
         names = [quality.name for quality in self.training.qualities] if self.after else []
-        return {"val_" + name.removeprefix("test_"): [found[name].value for found in self.after] for name in names}
+        curves = {"val_" + name.removeprefix("test_"): [found[name].value for found in self.after] for name in names}
+        seen = self.on_training[:1]
+        return curves | {name: [found[name] for found in self.on_training] for found in seen for name in found}
 
     def time_to_target(self, epochs: Sequence[Epoch]) -> float | None:
         """Return the training time until the end of the first epoch that reached the target; None if none did."""
@@ -283,10 +290,12 @@ def measure_training(
     `WARMUP_STEPS` steps of all epochs.
     """
     clock = StepClock(log)
+    if seconds is not None:
+        training = replace(training, evaluate_training=None)
     quality = QualityCurve(training, clock)
     callbacks, enough = [*watching, clock.callback()], None
     callbacks.append(progress_callback(training.data.trainings))
-    if training.target:
+    if training.target or training.evaluate_training:
         callbacks.append(quality.callback())
     if seconds is not None and training.enough_epochs is not None:
         enough = EnoughEpochs(training.enough_epochs, seconds, clock, patience_s)
@@ -301,6 +310,7 @@ def measure_training(
     with clock.stop():
         qualities = training.evaluate()
         verification = training.verify(curves, qualities)
+        confusion = training.confusion() if training.confusion else None
     verify_s, fitted = clock.stopped * 1e-9, list(clock.epochs)
     beyond_s, further_s, failure = enough.extended_s if enough else 0.0, 0.0, ""
     if log and verification.passed:
@@ -333,6 +343,7 @@ def measure_training(
         timing=timing,
         metrics=metrics,
         curves=curves | quality.curves() | {"epoch_s": epochs},
+        confusion=None if cut else confusion,
         verification=verification,
         phases={
             "first_call_s": clock.first_step,

@@ -52,6 +52,12 @@ def test_two_epochs_on_real_digits_learn(accelbench: Run, tmp_path: Path) -> Non
     assert [quality["name"] for quality in record["qualities"] if quality["headline"]] == ["test_accuracy"]
     assert {quality["name"] for quality in record["qualities"]} < record["metrics"].keys()
     assert len(record["curves"]["val_accuracy"]) == 2
+    assert all(len(record["curves"][name]) == 2 for name in ("precision", "recall", "f1", "val_f1"))
+    assert all(0 < value <= 1 for value in record["curves"]["f1"])
+    counts = np.array(record["confusion"]["counts"])
+    assert record["confusion"]["classes"] == [str(digit) for digit in range(10)]
+    assert counts.trace() / counts.sum() == pytest.approx(record["metrics"]["test_accuracy"]["value"])
+    assert counts.sum() == 500
     assert 0.9 < record["metrics"]["framework_flops_ratio"]["value"] < 1.2
     assert record["curves"]["loss"][1] < record["curves"]["loss"][0]
     # 4,500 digits are 35 full batches; 20 digits per epoch are left over.

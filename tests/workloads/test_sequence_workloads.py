@@ -15,6 +15,7 @@ from accelbench.profiling.records.point import Point, Scalar
 from accelbench.profiling.records.quality import Metric, Quality, WorstQuality
 from accelbench.workloads import bilstm_har, data, rnn_imdb
 from accelbench.workloads.data import Activities, Reviews, load_har, load_imdb
+from accelbench.workloads.data.split import evenly
 from tests.requirements import ANY_BACKEND
 
 # XLA would take longer to compile than these short runs last.
@@ -153,7 +154,7 @@ def test_a_run_on_some_of_the_windows_has_no_accuracy_target() -> None:
     task = prepare("bilstm-har", windows=64, batch=16)
     assert task.data.train == 64
     assert str(task.data.note).startswith("64 of 160 windows")
-    assert task.target is None, "each epoch would be followed by an unnecessary evaluation"
+    assert (task.target, task.evaluate_training) == (None, None), "an evaluation after each epoch is unnecessary"
     history = task.fit([])
     assert task.verify(history, task.evaluate() | {"test_accuracy": Metric(0.1)}).passed
     assert not task.verify({"loss": [np.nan]}, task.evaluate()).passed
@@ -164,7 +165,7 @@ def test_a_run_on_some_of_the_windows_has_no_accuracy_target() -> None:
 @given(available=st.integers(1, 10_000), share=st.floats(0, 1))
 def test_selected_windows_are_evenly_spaced(available: int, share: float) -> None:
     windows = max(1, round(share * available))
-    places = bilstm_har.evenly(windows, available)
+    places = evenly(windows, available)
     assert len(places) == windows
     assert places[0] == 0
     gaps = np.diff([*places, available])

@@ -22,3 +22,8 @@ class Split:
     y_train: NDArray[np.int64]
     x_test: NDArray[Any]
     y_test: NDArray[np.int64]
+
+
+def evenly(count: int, available: int) -> NDArray[np.int64]:
+    """Return evenly spaced indices of `count` of `available` examples, so that all groups of sorted examples occur."""
+    return np.arange(count, dtype=np.int64) * available // count

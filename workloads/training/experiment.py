@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from accelbench.profiling.benchmark import Training
 from accelbench.profiling.measure.flop_counts.layers import model_flops
-from accelbench.profiling.records.quality import Data, Metric, Quality, Verification, WorstQuality
+from accelbench.profiling.records.quality import ConfusionMatrix, Data, Metric, Quality, Verification, WorstQuality
 from accelbench.profiling.records.work import Work
 from accelbench.workloads.data.pipeline import Feed, batches_from_memory
+from accelbench.workloads.data.split import evenly
 from accelbench.workloads.distribution.strategy import Strategy
 from accelbench.workloads.training.quality import (
     CLASSIFIER,
     Floors,
     classification,
+    confusion_of,
     floor,
     verify_classifier,
     worst_accuracy,
@@ -25,6 +27,8 @@ Fit = Callable[[list[Any]], Mapping[str, list[float]]]
 Evaluate = Callable[[], dict[str, Metric]]
 Verify = Callable[[Mapping[str, list[float]], dict[str, Metric]], Verification]
 """Types of the callables in `Training`."""
+TRAINING_CURVES = ("precision", "recall", "f1")
+"""Qualities that are evaluated on training examples; loss and accuracy are in the history."""
 
 
 def experiment(
@@ -41,6 +45,7 @@ def experiment(
     flops: float | None = None,
     fit: Fit | None = None,
     target: tuple[str, float] | None = None,
+    confusion: Callable[[], ConfusionMatrix] | None = None,
 ) -> Training:
     """Return the training of a compiled model on `batches`, with the point's strategy and number of epochs.
 
@@ -66,6 +71,7 @@ def experiment(
         exchange,
         qualities,
         strategy.layout,
+        confusion=confusion,
         from_memory=batches_from_memory,
     )
 
@@ -88,22 +94,31 @@ def classifier(
     items_each: int = 1,
     target: float | None = None,
     subjects: Any = None,
+    trained_on: tuple[Any, Any] | None = None,
+    names: Sequence[str] = (),
 ) -> Training:
     """Return the training of a model with class probabilities as outputs.
 
     `held_out` are inputs and integer labels; `parameters` is the expected number of parameters. `floors` holds the
     minimum held-out accuracy by number of training examples, and `target` is the accuracy to reach. With `subjects`
-    (N,), the person of each held-out example, the lowest accuracy among them is an additional metric.
+    (N,), the person of each held-out example, the lowest accuracy among them is an additional metric. With
+    `trained_on`, the training inputs and integer labels, as many of them as are held out are evaluated after each
+    epoch, too. `names` are the names of the classes.
     """
-    x, labels = held_out
+    last: list[tuple[Any, Any]] = []
+    """Labels and probabilities of the last evaluation."""
     qualities: tuple[Quality, ...] = CLASSIFIER
     if subjects is not None:
         worst = WorstQuality("test_accuracy_worst_subject", f"{len(set(subjects.tolist()))} held-out subjects")
         qualities = tuple(replace(each, worst=(worst,)) if each.headline else each for each in CLASSIFIER)
 
-    def evaluate() -> dict[str, Metric]:
+    def predicted(x: Any, labels: Any) -> tuple[Any, Any]:
+        """Return labels (N,) and probabilities (N, classes)."""
         probabilities = strategy.predict(model, x, batch_size=min(strategy.batch, len(x)))
-        found = labels.reshape(-1), probabilities.reshape(-1, probabilities.shape[-1])
+        return labels.reshape(-1), probabilities.reshape(-1, probabilities.shape[-1])
+
+    def evaluate() -> dict[str, Metric]:
+        last[:] = [found := predicted(*held_out)]
         if subjects is None:
             return classification(*found)
         return classification(*found) | {"test_accuracy_worst_subject": Metric(worst_accuracy(*found, subjects))}
@@ -118,7 +133,7 @@ def classifier(
             source=data.source,
         )
 
-    return experiment(
+    plain = experiment(
         strategy,
         model,
         batches,
@@ -129,4 +144,15 @@ def classifier(
         item=item,
         items_each=items_each,
         target=None if target is None else ("test_accuracy", target),
+        confusion=lambda: confusion_of(*last[0], names),
     )
+    if trained_on is None:
+        return plain
+    chosen = evenly(min(len(held_out[0]), len(trained_on[0])), len(trained_on[0]))
+    sample = tuple(array[chosen] for array in trained_on)
+
+    def evaluate_training() -> dict[str, float]:
+        found = classification(*predicted(*sample))
+        return {name: found[f"test_{name}"].value for name in TRAINING_CURVES}
+
+    return replace(plain, evaluate_training=evaluate_training)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from accelbench.profiling.records.quality import Metric, Quality, Verification
+from accelbench.profiling.records.quality import ConfusionMatrix, Metric, Quality, Verification
 
 Floors = Sequence[tuple[int, float]]
 """(training examples, minimum quality), in descending order of examples."""
@@ -21,6 +21,8 @@ CLASSIFIER = (
 """Quality metrics from `classification`."""
 SUM_TOLERANCE = 1e-5
 """Float32 softmax probabilities sum to 1 within a few roundings of 6e-8."""
+MOST_CLASSES = 100
+"""Largest number of classes of a stored confusion matrix, which has 10,000 counts then."""
 
 
 def classification(labels: Any, probabilities: Any) -> dict[str, Metric]:
@@ -31,10 +33,7 @@ def classification(labels: Any, probabilities: Any) -> dict[str, Metric]:
     import numpy as np
     from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
-    labels, probabilities = np.asarray(labels), np.asarray(probabilities, np.float64)
-    if probabilities.ndim == 1 or probabilities.shape[1] == 1:
-        second = probabilities.reshape(-1)
-        probabilities = np.stack([1 - second, second], axis=1)
+    labels, probabilities = np.asarray(labels), _by_class(probabilities)
     chosen = probabilities.argmax(axis=1)
     precision, recall, f1, _ = precision_recall_fscore_support(labels, chosen, average="macro", zero_division=0)
     of_truth = np.clip(probabilities[np.arange(len(labels)), labels], 1e-7, 1)
@@ -46,6 +45,35 @@ def classification(labels: Any, probabilities: Any) -> dict[str, Metric]:
         "test_loss": Metric(float(-np.log(of_truth).mean())),
         "sum_error": Metric(float(np.abs(probabilities.sum(axis=1) - 1).max())),
     }
+
+
+def confusion_of(labels: Any, probabilities: Any, names: Sequence[str] = ()) -> ConfusionMatrix:
+    """Return the confusion matrix of the classes that occur, named by `names` or their numbers.
+
+    `labels` and `probabilities` are as in `classification`. The matrix is empty for more than `MOST_CLASSES` classes.
+    """
+    import numpy as np
+    from sklearn.metrics import confusion_matrix
+
+    labels, chosen = np.asarray(labels), _by_class(probabilities).argmax(axis=1)
+    classes = np.union1d(labels, chosen).tolist()
+    if len(classes) > MOST_CLASSES:
+        return ConfusionMatrix(reason=f"{len(classes):,} classes occur, and at most {MOST_CLASSES} are stored")
+    return ConfusionMatrix(
+        classes=tuple(names[number] if names else str(number) for number in classes),
+        counts=tuple(map(tuple, confusion_matrix(labels, chosen, labels=classes).tolist())),
+    )
+
+
+def _by_class(probabilities: Any) -> Any:
+    """Return the probabilities as (N, classes); (N, 1) and (N,) are for the second of two classes."""
+    import numpy as np
+
+    probabilities = np.asarray(probabilities, np.float64)
+    if probabilities.ndim == 1 or probabilities.shape[1] == 1:
+        second = probabilities.reshape(-1)
+        return np.stack([1 - second, second], axis=1)
+    return probabilities
 
 
 def worst_accuracy(labels: Any, probabilities: Any, groups: Any) -> float:

@@ -18,6 +18,7 @@ from accelbench.output.console import HangingText, PlainConsole
 from accelbench.output.format import bound, digits, metric_texts, quality_in_short, seconds, share
 from accelbench.report.bottleneck_text import bottleneck_in_short, bottleneck_line, bottleneck_text, shares_text
 from accelbench.report.causes import NOISY, NOISY_MARK
+from accelbench.report.class_quality import MOST_COLUMNS, by_class, lowest_recall
 from accelbench.report.rows import Group, Row, each_at_most, shell_command, trained_on
 from accelbench.report.samples_plot import samples
 from accelbench.report.section import InPage, Run, Section
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 ROWS_IN_TERMINAL = 400
 """Maximum number of rows on the terminal, distributed over the benchmarks."""
 SAMPLES_DRAWN, CURVES_DRAWN = 40, 24
-"""Maximum numbers of rows of a benchmark with plots of samples and of training curves, which limit the page's size."""
+"""Maximum numbers of rows of a benchmark with plots of samples, and with training curves and qualities by class, which
+limit the page's size."""
 FLAMES_DRAWN = 3
 """Maximum number of profiled rows of a run with flame graphs in the page; more are only linked."""
 CURVES_OPEN = 2
@@ -55,6 +57,8 @@ class Article:
     samples_of: int
     """Number of rows with drawn samples."""
     curves: tuple[tuple[Row, Markup], ...]
+    classifiers: tuple[Row, ...]
+    """Rows with a confusion matrix, or with the reason why there is none."""
     profiles: tuple[ProfiledRow, ...]
     """Profiles of the profiled rows."""
     notes: tuple[str, ...]
@@ -64,6 +68,8 @@ class Article:
 def _content(groups: Sequence[Group], run: Run) -> Mapping[str, Any]:
     return {
         "CURVES_OPEN": CURVES_OPEN,
+        "MOST_COLUMNS": MOST_COLUMNS,
+        "by_class": by_class,
         "articles": [_article(group, f"benchmark-{number}", run) for number, group in enumerate(groups, start=1)],
         "command": lambda record: shell_command(record, run.info.settings),
         "metrics_by_kind": metrics_by_kind,
@@ -121,6 +127,7 @@ def _article(group: Group, slug: str, run: Run) -> Article:
         samples(group, [rows[n] for n in drawn], f"{slug}-samples"),
         len(drawn),
         tuple((row, drawing) for row, drawing in drawings if drawing is not None),
+        tuple(row for row in rows if row.record.confusion)[:CURVES_DRAWN],
         tuple(found for found in profiles if found is not None),
         tuple(_notes(group)),
     )
@@ -241,6 +248,8 @@ def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
             yield f"doubtful: {apart}", "yellow"
     elif record.data:
         yield trained_on(record.data), "dim"
+    if not short and record.confusion and (words := record.confusion.reason or lowest_recall(record.confusion)):
+        yield f"by class: {words}", "dim"
     if not short and (row.training or record.figure == "time" or record.layout.devices > 1):
         for key, words in metric_texts(record).items():
             yield f"{key} {words}", "dim"
@@ -255,13 +264,17 @@ def _details(row: Row, everything: bool) -> Iterator[tuple[str, str]]:
 
 
 def in_short(row: Row) -> str:
-    """Return quality, bottleneck and a note on synthetic data: `accuracy 0.951 (0.941–0.961) · device-bound 77 %`."""
+    """Return quality, bottleneck and a note on synthetic data.
+
+    An example is `accuracy 0.951 (0.941–0.961) · lowest recall 0.780 (sitting) · device-bound 77 %`.
+    """
     record = row.record
     words = [
         f"{quality.name.removeprefix('test_').replace('_', ' ')} {quality_in_short(record, quality)}"
         for quality in record.qualities
         if quality.headline and quality.name in record.metrics
     ]
+    words += filter(None, [lowest_recall(record.confusion) if record.confusion else ""])
     words += [bottleneck_in_short(record.profile)] if record.profile else []
     words += ["synthetic data"] if record.data and record.data.synthetic else []
     return " · ".join(words) or "no quality metric"

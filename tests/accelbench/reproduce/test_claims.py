@@ -177,6 +177,14 @@ def course(axis: str, small: float, large: float) -> list[Run]:
     return [gpu, run_of(lstm("tpu", 1 / small, **{axis: 32}), lstm("tpu", 1 / large, **{axis: 1024}))]
 
 
+def dense(*ratios: tuple[int, float], **changes: Any) -> list[Run]:
+    """Return a run on a GPU and one on a TPU, with these ratios of their times by batch."""
+    shared: dict[str, Any] = {"layers": 4, "nodes": 4096, "backend": "jax"} | changes
+    gpu = [trained("paradnn-fc", "gpu", 1.0, batch=batch, **shared) for batch, _ in ratios]
+    tpu = [trained("paradnn-fc", "tpu", 1 / ratio, batch=batch, **shared) for batch, ratio in ratios]
+    return [run_of(*gpu), run_of(*tpu)]
+
+
 def split(which: str, tensorflow: Iterable[float], torch: Iterable[float]) -> list[Run]:
     return [run_of(framework("tensorflow", a), framework(which, b)) for a, b in zip(tensorflow, torch, strict=True)]
 
@@ -213,6 +221,9 @@ DECIDED: list[tuple[str, list[Run], list[Run]]] = [
              for s in (3.0, 0.3))),
     ("L9", gpus(1.0, 0.5), gpus(1.5, 0.5)),
     ("L9", gpus(1.0, 0.5), gpus(1.0, 2.0)),
+    ("P1", dense((64, 0.82), (1024, 6.1)), dense((64, 3.0), (16384, 0.82))),
+    ("P2", dense((64, 0.82)), dense((64, 1.5))),
+    ("P3", dense((256, 3.0), (1024, 6.1), (16384, 11.0)), dense((256, 0.5), (16384, 0.8))),
     ("S1", *([run_of(*four("cpu", 10, 10)), run_of(*four("gpu", s, s))] for s in (1.0, 30.0))),
     ("S1", *([run_of(*four("cpu", 10, 10)), run_of(*four("tpu", s, s))] for s in (1.0, 30.0))),
     ("S2", *([run_of(*four("cpu", 10, 10)), run_of(*four("gpu", a, b))] for a, b in ((0.1, 5), (5, 0.1)))),
@@ -249,6 +260,12 @@ INCONCLUSIVE: list[tuple[str, str, list[Run]]] = [
     ("L6", "no such point", [run_of(embryo(1.0))]),
     ("L9", "no such point", [run_of(embryo(1.0, strategy="none"))]),
     ("L11", "not measured here", []),
+    ("P1", "no such device", dense((64, 0.82), (1024, 6.1))[:1]),
+    ("P1", "no such point", dense((64, 0.82))),
+    ("P2", "no such point", dense((256, 3.0))),
+    ("P3", "the points disagree", dense((256, 0.5), (16384, 11.0))),
+    ("P3", "no such point", dense((256, 3.0), nodes=32)),
+    ("P3", "other parameters", [*dense((256, 3.0), backend="tensorflow")[:1], dense((256, 3.0))[1]]),
     ("S1", "the points disagree", [run_of(*four("cpu", 10, 10)), run_of(*four("gpu", 1, 30))]),
     ("S2", "interval too wide", [run_of(*four("cpu", 10, 10)), run_of(*four("gpu", 1, 1.02))]),
     ("S3", "no such point", [run_of(*four("cpu", 10, 10)), run_of(*four("gpu", 1, 1))]),

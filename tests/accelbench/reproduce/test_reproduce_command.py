@@ -86,7 +86,7 @@ def test_unused_points_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "message"),
     [
         (["knuth1968"], "knuth1968"),
-        ([], "lawrence2017, msu2021, wang2019"),
+        ([], "lawrence2017, msu2021, paradnn, wang2019"),
         (["sitito2021"], "msu2021"),
         (["kimm2021", "one", "one"], "cpu-1"),
         (["kimm2021", "one", "--small"], "--small"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from statistics import median
@@ -18,7 +19,7 @@ import pytest
 from accelbench.profiling.analysis.course import bursts
 from accelbench.profiling.benchmark import Training
 from accelbench.profiling.measure.training import energy_metrics
-from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
+from accelbench.profiling.records.quality import ConfusionMatrix, Data, Metric, Quality, Verification
 from accelbench.profiling.records.work import Work
 from accelbench.profiling.timing.position import Page, Position
 from accelbench.profiling.timing.steps import (
@@ -99,6 +100,37 @@ def test_the_quality_is_evaluated_after_each_epoch_outside_the_training_time() -
         "epoch boundary included"
     )
     assert measured.metrics["target_test_quality"].value == 0.7
+
+
+def test_qualities_on_training_data_are_evaluated_after_each_epoch_while_the_clock_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evaluations, stopped, stop = itertools.count(), [False], StepClock.stop
+
+    @contextmanager
+    def noted(clock: StepClock) -> Iterator[None]:
+        with stop(clock):
+            stopped.append(True)
+            yield
+            stopped.pop()
+
+    monkeypatch.setattr(StepClock, "stop", noted)
+
+    def evaluate() -> Mapping[str, float]:
+        assert stopped[-1]
+        return {"f1": float(next(evaluations))}
+
+    matrix = ConfusionMatrix(classes=("a",), counts=((3,),))
+    training = replace(
+        small_training(20 * BATCH, epochs=3), evaluate_training=evaluate, confusion=lambda: matrix, enough_epochs=2
+    )
+    measured = measure_training(training)
+    assert measured.curves["f1"] == [0, 1, 2]
+    assert measured.curves["val_quality"] == [0.5] * 3
+    assert measured.confusion == matrix
+    brief = measure_training(training, seconds=0.0)
+    assert (brief.curves.get("f1"), brief.confusion) == (None, None)
+    assert next(evaluations) == 3, "a measurement of the speed evaluates no training data"
 
 
 def test_a_lower_is_better_quality_reaches_its_target_from_above() -> None:

@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from accelbench.profiling.records.quality import Metric
-from accelbench.workloads.training.quality import classification, verify_classifier, worst_accuracy
+from accelbench.workloads.training.quality import (
+    MOST_CLASSES,
+    classification,
+    confusion_of,
+    verify_classifier,
+    worst_accuracy,
+)
 
 LABELS = np.array([0, 0, 1, 1, 2, 2])
 
@@ -36,6 +42,22 @@ def test_a_single_probability_belongs_to_the_second_class() -> None:
     found = classification([0, 1, 1], np.array([[0.1], [0.9], [0.4]]))
     assert found["test_accuracy"].value == pytest.approx(2 / 3)
     assert found["test_loss"].value == pytest.approx(-(2 * math.log(0.9) + math.log(0.4)) / 3)
+
+
+def test_a_confusion_matrix_has_true_classes_as_rows() -> None:
+    probabilities = np.eye(4)[[0, 0, 1, 2, 2, 2]]
+    named = confusion_of(LABELS, probabilities, ("a", "b", "c", "d"))
+    assert named.classes == ("a", "b", "c"), "a class without examples and predictions is left out"
+    assert named.counts == ((2, 0, 0), (0, 1, 1), (0, 0, 2))
+    assert confusion_of([1, 1, 0], np.array([[0.1], [0.9], [0.4]])).counts == ((1, 0), (1, 1))
+
+
+def test_a_matrix_of_too_many_classes_is_empty_with_a_reason() -> None:
+    most = confusion_of(np.arange(MOST_CLASSES), np.eye(MOST_CLASSES))
+    assert (len(most.counts), most.classes[-1], most.reason) == (MOST_CLASSES, str(MOST_CLASSES - 1), None)
+    more = confusion_of(np.arange(MOST_CLASSES + 1), np.eye(MOST_CLASSES + 1))
+    assert not more.counts
+    assert str(MOST_CLASSES + 1) in str(more.reason)
 
 
 @dataclass(frozen=True)
