@@ -9,6 +9,7 @@ import argparse
 import importlib
 import pkgutil
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from types import ModuleType
@@ -19,6 +20,7 @@ from rich.table import Table
 
 from accelbench.kernels.lib.gpu.compilation import Capability, MachineCode, architectures, compile_kernel, toolchain
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel
+from accelbench.profiling.benchmark import Skip
 
 WIDTH = 120
 """Width of the table in characters if the output is no terminal."""
@@ -70,12 +72,16 @@ def main() -> int:
     """Compile the selected kernels and print the table; return 1 if a tuned kernel spills registers."""
     options, jobs = select_jobs()
     console = make_console()
-    found = [
-        (kernel, capability, compile_kernel(kernel, capability))
-        for kernel, capability in track(jobs, "compiling", console=Console(stderr=True), transient=True)
-    ]
+    found, skipped = [], Counter[str]()
+    for kernel, capability in track(jobs, "compiling", console=Console(stderr=True), transient=True):
+        try:
+            found.append((kernel, capability, compile_kernel(kernel, capability)))
+        except Skip as skip:
+            skipped[str(skip)] += 1
     console.print(f"compiled by {toolchain()}")
     console.print(table(found))
+    for reason, count in skipped.items():
+        console.print(f"{count} not compiled: {reason}", markup=False)
     if options.sass:
         for kernel, (major, minor), code in found:
             console.print(f"\n{kernel.name}, compute capability {major}.{minor}", style="bold")

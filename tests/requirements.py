@@ -137,6 +137,7 @@ REQUIREMENTS = {
     # Packages
     "tensorflow": Requirement("TensorFlow", module("tensorflow"), "pip install 'accelbench[cpu]'"),
     "torch": Requirement("PyTorch", module("torch"), "pip install 'accelbench[torch]'"),
+    "triton": Requirement("Triton", module("triton"), "pip install 'accelbench[triton]'"),
     "horovod": Requirement("Horovod", module("horovod"), "HOROVOD_WITH_TENSORFLOW=1 pip install horovod"),
     "no-horovod": Requirement("an environment without Horovod", lambda: find_spec("horovod") is None),
     "cuda-12": Requirement("the compilers of CUDA 12", CUDA12.exists, "make kernels-report CUDA=12"),

@@ -16,6 +16,7 @@ ONLY: Only = {
         "numba": {"dtype": ("float64", "float32")},
         "mma": {"dtype": HALF},
         "wgmma": {"dtype": HALF},
+        "triton": {"dtype": ("float32", "tf32", *HALF)},
         "dots": {"dtype": ("bfloat16", "int8")},
     }
 }

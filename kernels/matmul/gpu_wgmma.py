@@ -32,7 +32,6 @@ power limit.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -41,6 +40,7 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.machine_code import load_machine_code
 from accelbench.kernels.lib.gpu.tensor_cores import OPTIONS
 from accelbench.kernels.matmul import gpu_parts
 from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
@@ -127,13 +127,10 @@ def blocks_of(work: int, multiprocessors: int) -> int:
 def load(options: tuple[str, ...]) -> tuple[Any, Any]:
     """Return the kernels of the product and of the addition on the current device.
 
-    CuPy would compile for 9.0 instead of 9.0a, so it loads a file with machine code compiled here.
+    CuPy would compile for 9.0 instead of 9.0a, so it loads machine code compiled here.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        binary = Path(folder) / "matmul.cubin"
-        binary.write_bytes(machine_code(options))
-        module = library("cupy").RawModule(path=str(binary))
-        kernel, add = (module.get_function(name) for name in (ENTRY, gpu_parts.ENTRY))
+    module = load_machine_code(machine_code(options))
+    kernel, add = (module.get_function(name) for name in (ENTRY, gpu_parts.ENTRY))
     kernel.max_dynamic_shared_size_bytes = SHARED_BYTES
     return kernel, add
 

@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 from typing import Literal
 
-Extra = Literal["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "s3", "trace", "dev"]
+Extra = Literal["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "triton", "mpi", "s3", "trace", "dev"]
 """The extras of pyproject.toml."""
 PackageSet = Literal["cpu", "gpu", "gpu13", "tpu"]
 """The extras with a device's libraries and TensorFlow."""

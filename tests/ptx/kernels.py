@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel, TritonKernel
+from accelbench.kernels.lib.gpu.triton_compiler import compile_triton, hidden_arguments
 from tests.ptx.machine import MAX_INSTRUCTIONS, Buffer, Counts, Device
 from tests.ptx.sources import HOPPER, Capability, entry_of, find_kernels, ptx_of
 
@@ -33,16 +34,20 @@ class Bench:
         """Execute a kernel, given by itself or by its name in `device_code`, with the arguments of its launch."""
         found = named(kernel) if isinstance(kernel, str) else kernel
         module = self.device.load(self.text(found))
-        is_cuda = isinstance(found, CudaKernel)
+        is_numba = isinstance(found, NumbaKernel)
         passed = [
-            argument.as_numba() if isinstance(argument, Buffer) and not is_cuda else argument for argument in arguments
+            argument.as_numba() if isinstance(argument, Buffer) and is_numba else argument for argument in arguments
         ]
+        shared = found.shared_bytes if isinstance(found, CudaKernel) else 0
+        if isinstance(found, TritonKernel):
+            compiled = compile_triton(found, self.capability)
+            passed, shared = passed + hidden_arguments(found, compiled), compiled.metadata.shared
         counts = module.launch(
             grid,
             block,
             *passed,
             entry=entry_of(found),
-            shared=found.shared_bytes if isinstance(found, CudaKernel) else 0,
+            shared=shared,
             seed=self.seed,
             resident=self.resident,
             races=self.races,

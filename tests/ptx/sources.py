@@ -11,7 +11,8 @@ from typing import Any
 from accelbench import kernels
 from accelbench.kernels import report
 from accelbench.kernels.lib.gpu import compilation
-from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel, TritonKernel
+from accelbench.kernels.lib.gpu.triton_compiler import compile_triton
 
 Capability = tuple[int, int]
 HOPPER: Capability = (9, 0)
@@ -23,6 +24,8 @@ def ptx_of(kernel: DeviceKernel, capability: Capability = HOPPER) -> str:
 
     Numba's comes from the linker, which optimises all of a kernel's code together; CUDA C++ is compiled by NVRTC.
     """
+    if isinstance(kernel, TritonKernel):
+        return str(compile_triton(kernel, capability).asm["ptx"])
     architecture = compilation._architecture(kernel, capability)
     if isinstance(kernel, NumbaKernel):
         return _link(compilation._compile_numba(kernel, architecture, "ltoir"), f"sm_{architecture}")
@@ -76,6 +79,8 @@ def _listed() -> tuple[DeviceKernel, ...]:
 
 def entry_of(kernel: DeviceKernel) -> str | None:
     """Return the name by which a module's kernel is launched; None for the only one."""
+    if isinstance(kernel, TritonKernel):
+        return kernel.function
     return kernel.entry if isinstance(kernel, CudaKernel) else None
 
 

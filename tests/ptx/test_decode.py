@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from accelbench.kernels.lib.gpu.compilation import architectures
-from accelbench.kernels.lib.gpu.device_code import DeviceKernel
+from accelbench.kernels.lib.gpu.device_code import DeviceKernel, TritonKernel
 from tests.ptx.machine import Device, PtxError
 from tests.ptx.sources import HOPPER, compile_cuda, entry_of, find_kernels, ptx_of
 
@@ -19,6 +19,7 @@ TEXTS = [
         marks=[pytest.mark.slow] if capability == HOPPER else [pytest.mark.slow, pytest.mark.exhaustive],
     )
     for kernel in find_kernels()
+    if not isinstance(kernel, TritonKernel)  # test_triton_kernels.py executes them
     for capability in architectures(kernel)
 ]
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from importlib.util import find_spec
 
 from accelbench.kernels.cache import gpu_bandwidth
 from accelbench.kernels.lib.gpu import arrays
@@ -28,6 +29,8 @@ def smaller(point: Point) -> Point:
 
 
 def is_quick(point: Point) -> bool:
+    if point.params.get("impl") == "triton" and (find_spec("triton") is None or point.benchmark == "gemm"):
+        return False  # takes a second or more to compile
     return point.params.get("shape") != LARGE_BATCH or point.params["impl"] == "wgmma"
 
 

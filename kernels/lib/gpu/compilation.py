@@ -1,9 +1,9 @@
 """Compilation of GPU kernels to machine code on a machine without a GPU, with the options used on a device.
 
 Numba-CUDA compiles to link-time code by NVVM, which nvJitLink optimises and assembles (from Hopper on for `sm_90a`
-instead of `sm_90`). CuPy compiles CUDA C++ by NVRTC. Both compilers report the registers and memory of a kernel, and
-nvdisasm lists its instructions (SASS). The extra `dev` installs the tools of CUDA 13; `make kernels-report CUDA=12`
-uses those of CUDA 12.
+instead of `sm_90`). CuPy compiles CUDA C++ by NVRTC. Triton has its own assembler. All of them report the registers and
+memory of a kernel, and nvdisasm lists its instructions (SASS). The extra `dev` installs the tools of CUDA 13; `make
+kernels-report CUDA=12` uses those of CUDA 12.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from types import SimpleNamespace
 from typing import Any
 
-from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel
+from accelbench.kernels.lib.gpu import triton_compiler
+from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel, NumbaKernel, TritonKernel
 from accelbench.profiling.child import child_environment, module_command
 from accelbench.profiling.machine.packages import install_extra
 
@@ -63,6 +67,8 @@ def architectures(kernel: DeviceKernel) -> list[Capability]:
     """Return the `CAPABILITIES` on which the kernel runs."""
     if isinstance(kernel, NumbaKernel):
         return list(CAPABILITIES)
+    if isinstance(kernel, TritonKernel):
+        return [c for c in CAPABILITIES if c >= triton_compiler.CAPABILITY]
     return [c for c in CAPABILITIES if c == kernel.capability or (c > kernel.capability and not kernel.exact)]
 
 
@@ -72,6 +78,9 @@ def compile_kernel(kernel: DeviceKernel, capability: Capability) -> MachineCode:
     if isinstance(kernel, CudaKernel):
         code = _read(*_cuda_binary(kernel.source, kernel.options, _architecture(kernel, capability)), kernel.entry)
         return replace(code, shared_bytes=code.shared_bytes + kernel.shared_bytes)
+    if isinstance(kernel, TritonKernel):
+        binary, listed, shared = _triton_binary(kernel, capability)
+        return replace(_read(binary, listed), shared_bytes=shared)
     return _read(*_numba_binary(kernel, _architecture(kernel, capability)))
 
 
@@ -81,12 +90,15 @@ def to_ptx(kernel: NumbaKernel, capability: Capability) -> str:
 
 
 def toolchain() -> str:
-    """Return the versions of the compilers: `nvJitLink 13.5, NVRTC 13.5`."""
+    """Return the versions of the compilers: `nvJitLink 13.5, NVRTC 13.5, Triton 3.9.0`."""
     from cuda.bindings import nvjitlink, nvrtc
 
     _, *runtime = nvrtc.nvrtcVersion()
     versions = {"nvJitLink": nvjitlink.version(), "NVRTC": runtime}
-    return ", ".join(f"{name} {major}.{minor}" for name, (major, minor) in versions.items())
+    found = [f"{name} {major}.{minor}" for name, (major, minor) in versions.items()]
+    if find_spec("triton"):
+        found.append(f"Triton {version('triton')}")
+    return ", ".join(found)
 
 
 def main_loop(lines: Sequence[tuple[int, str]]) -> tuple[str, ...]:
@@ -204,6 +216,16 @@ def _cuda_binary(source: str, options: tuple[str, ...], architecture: Architectu
     binary = b" " * call(nvrtc.nvrtcGetCUBINSize, program)
     call(nvrtc.nvrtcGetCUBIN, program, binary)
     return binary, log.decode()
+
+
+def _triton_binary(kernel: TritonKernel, capability: Capability) -> tuple[bytes, str, int]:
+    """Return (cubin, assembler's output, shared memory of the launch in bytes)."""
+    knobs = triton_compiler.triton().knobs
+    printed = StringIO()
+    with knobs.nvidia.scope(), knobs.compilation.scope(), redirect_stdout(printed):
+        knobs.nvidia.dump_ptxas_log, knobs.compilation.always_compile = True, True
+        compiled = triton_compiler.compile_triton(kernel, capability)
+    return compiled.asm["cubin"], printed.getvalue(), compiled.metadata.shared
 
 
 @cache

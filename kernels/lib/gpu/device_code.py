@@ -46,4 +46,25 @@ class CudaKernel:
     """Whether the kernel runs on that compute capability only, as code for `sm_90a` does."""
 
 
-DeviceKernel = NumbaKernel | CudaKernel
+@dataclass(frozen=True)
+class TritonKernel:
+    """A kernel in Triton."""
+
+    name: str
+    """Name in the report: `matmul triton float16 128x256x64`."""
+    module: str
+    """Module with the function, which imports Triton."""
+    function: str
+    """Name of a function with the decorator `triton.jit`."""
+    arguments: tuple[tuple[str, str], ...]
+    """Names and Triton types (`*fp16`, `i32`) of the arguments, in their order."""
+    constants: tuple[tuple[str, Any], ...]
+    """Names and values of the compile-time arguments, which follow the others."""
+    warps: int
+    stages: int = 1
+    """Stages of the software pipeline of loads."""
+    tuned: bool = False
+    unit: str = "iteration"
+
+
+DeviceKernel = NumbaKernel | CudaKernel | TritonKernel

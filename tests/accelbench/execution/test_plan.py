@@ -116,7 +116,8 @@ def test_a_suite_omits_invalid_combinations(suite: str) -> None:
     assert ("vendor", "fp8") in types
     assert types <= {("vendor", dtype) for _, dtype in types} | {
         *(("numba", dtype) for dtype in ("float64", "float32")),
-        *((impl, dtype) for impl in ("mma", "wgmma") for dtype in ("float16", "bfloat16")),
+        *((impl, dtype) for impl in ("mma", "wgmma", "triton") for dtype in ("float16", "bfloat16")),
+        *(("triton", dtype) for dtype in ("float32", "tf32")),
     }
 
 

@@ -237,6 +237,7 @@ void Machine::execute_memory(Warp& w, const Instruction& i, u32 run) {
             case Op::Fence:
                 if (i.has(PROXY_ASYNC)) {
                     state.proxy_clock = state.clock++;
+                    state.proxied = state.known;
                     break;
                 }
                 if (launch.races) fence(i, *w.block, index);

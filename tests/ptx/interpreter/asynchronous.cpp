@@ -181,7 +181,8 @@ void Machine::complete_phase(Mbarrier& barrier) {
     barrier.arriving = nullptr;
 }
 
-// Reads shared memory through the asynchronous proxy: what threads wrote needs a proxy fence by its writer.
+// Reads shared memory through the asynchronous proxy: what threads wrote needs a proxy fence, by its writer or by the
+// reader after they have synchronised.
 u8* Machine::read_asynchronously(Block& block, u32 address, int bytes, u32 thread, const ThreadState& state) {
     u8* data = access_shared(block, address, bytes, Access::Load, 0, thread, state);
     if (!launch.races) return data;
@@ -189,7 +190,8 @@ u8* Machine::read_asynchronously(Block& block, u32 address, int bytes, u32 threa
         const Event& write = block.cells[at].write;
         const u32 index = write.thread % stride;
         if (!write.clock || index >= threads || write.thread / stride != block.number) continue;
-        if (write.clock > block.threads[index].proxy_clock)
+        if (write.clock > block.threads[index].proxy_clock &&
+            !(state.proxied && state.proxied->of(block.number, index) >= write.clock))
             fail("proxy", print("byte %u of shared memory was written by thread %u without a fence.proxy.async",
                                 at * kernel.least_granule, index));
     }

@@ -51,6 +51,7 @@ struct ThreadState {
     // What fences of sequential consistency had published when `known` last changed, to known_before.
     Clock sequential, known_before;
     u32 proxy_clock = 0; // clock at its last fence.proxy.async
+    Clock proxied;       // what it knew then
     u32 cluster_phase = 0;  // that ends when all threads of the cluster have arrived as this one last did
     bool at_cluster = false;  // whether it has arrived there and not waited
 };

@@ -252,9 +252,10 @@ void decode_wgmma(Instruction& i, Modifiers& m) {
     i.shape = take_shape(m);
     const Type sums = m.take_type();
     i.type = m.take_type();
-    if (m.take_type() != i.type || sums != Type::F32 || (i.type != Type::F16 && i.type != Type::BF16) ||
-        i.shape[0] != 64 || i.shape[2] != 16)
-        throw Error("only wgmma of 16-bit floats with sums in .f32 is executed");
+    const bool half = i.type == Type::F16 || i.type == Type::BF16;
+    if (m.take_type() != i.type || sums != Type::F32 || (!half && i.type != Type::TF32) || i.shape[0] != 64 ||
+        i.shape[2] != (half ? 16 : 8))
+        throw Error("only wgmma of 16-bit floats and tf32 with sums in .f32 is executed");
 }
 
 void decode_mma(Instruction& i, Modifiers& m) {

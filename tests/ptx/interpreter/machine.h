@@ -63,7 +63,8 @@ struct PendingWgmma {
     const Instruction* instruction;
     u64 a, b;
     bool accumulate;
-    Clock known;  // by the warp when it issued the instruction
+    Clock known, proxied;   // by the warp when it issued the instruction, and at its last fence.proxy.async
+    std::vector<double> in_registers;  // the warp's 16 rows of A, unless A is in shared memory
 };
 
 struct Warp {
@@ -78,7 +79,7 @@ struct Warp {
     LaneCopies copies[LANES];
     std::vector<PendingWgmma> open_wgmma;
     std::deque<std::vector<PendingWgmma>> wgmma_groups;
-    std::vector<u8> in_flight;  // by register, the number of unfinished wgmma that write it
+    std::vector<u8> in_flight;  // by register, the number of unfinished wgmma that use it
     u32 in_flight_count = 0, wgmma_clock = 0;
     std::vector<u8> unfenced;   // registers used since the last wgmma.fence; empty in a kernel without wgmma
 };

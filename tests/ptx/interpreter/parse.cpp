@@ -122,6 +122,8 @@ public:
             } else if (word == ".pragma") {
                 next();
                 expect(";");
+            } else if (word == ".section") {  // line information
+                while (next() != "}") continue;
             } else if (word == ".func") fail("functions and calls are not executed");
             else fail("unknown directive " + word);
         }
@@ -487,6 +489,9 @@ private:
                 if (peek() != ";") expect(",");
             }
         }
+        if (instruction.op == Op::Ld || instruction.op == Op::St)  // a vector of one element is the element
+            for (Operand& operand : instruction.operands)
+                if (operand.kind == Operand::Vector && operand.parts.size() == 1) operand = Operand(operand.parts[0]);
         for (size_t i = begin; i + 1 < at; ++i) {
             if (i > begin && !strchr(",]}", tokens[i].text[0]) && !strchr("[{!@", tokens[i - 1].text[0]))
                 instruction.text += ' ';

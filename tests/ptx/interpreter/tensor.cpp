@@ -105,17 +105,43 @@ void Machine::multiply(Warp& w, const Instruction& i) {
 // The products run when they are waited for, as late as the ISA allows; until then their registers are in flight.
 void Machine::issue_wgmma(Warp& w, const Instruction& i) {
     const auto& operands = i.operands;
-    if (operands.size() != 8 || operands[0].parts.size() != static_cast<size_t>(i.shape[1] / 2))
-        fail("unsupported", "only wgmma of two matrices in shared memory is executed");
-    const u64 a = read(w, operands[1], 0), b = read(w, operands[2], 0), accumulate = read(w, operands[3], 0);
+    const bool in_registers = operands.size() > 1 && operands[1].kind == Operand::Vector;
+    // Only matrices of 16-bit floats in shared memory may be transposed.
+    const size_t transposable = i.type == Type::TF32 ? 0 : in_registers ? 1 : 2;
+    if (operands.size() != 6 + transposable || operands[0].parts.size() != static_cast<size_t>(i.shape[1] / 2) ||
+        (in_registers && operands[1].parts.size() != 4))
+        fail("syntax", "operands of wgmma of the wrong kind or number");
+    const u64 a = in_registers ? 0 : read(w, operands[1], 0), b = read(w, operands[2], 0), accumulate = read(w, operands[3], 0);
     for (int l = 1; l < LANES; ++l) {
-        if (read(w, operands[1], l) != a || read(w, operands[2], l) != b || read(w, operands[3], l) != accumulate) {
+        if ((!in_registers && read(w, operands[1], l) != a) || read(w, operands[2], l) != b ||
+            read(w, operands[3], l) != accumulate) {
             lane = l;
             fail("convergence", "the lanes have different operands of wgmma");
         }
     }
-    for (int k : {6, 7})
+    for (size_t k = 6; k < operands.size(); ++k)
         if (read(w, operands[k], 0) > 1) fail("syntax", "a matrix of wgmma is transposed (1) or not (0)");
+    std::vector<double> rows;
+    if (in_registers) {
+        const int packed = i.type == Type::TF32 ? 1 : 2, depth = i.shape[2];
+        rows.resize(static_cast<size_t>(16 * depth));
+        for (int number = 0; number < 4; ++number) {
+            const Operand& part = operands[1].parts[number];
+            if (part.kind != Operand::Row || part.constant) fail("syntax", "a row of A is no register");
+            if (w.unfenced[part.row])
+                fail("in-flight", "register " + kernel.register_names[part.row] + " has been used since the last wgmma.fence");
+            if (w.initialised[part.row] != FULL_WARP)
+                fail("uninitialised", "register " + kernel.register_names[part.row] + " of A is read before it is written");
+            for (int l = 0; l < LANES; ++l) {
+                const u64 value = w.registers[static_cast<size_t>(part.row) * LANES + l];
+                const int row = l / 4 + number % 2 * 8, column = number / 2 * depth / 2 + l % 4 * packed;
+                for (int k = 0; k < packed; ++k)
+                    rows[row * depth + column + k] = decode_float(i.type, packed == 2 ? value >> (16 * k) & 0xffff : value);
+            }
+            ++w.in_flight[part.row];
+            ++w.in_flight_count;
+        }
+    }
     if (read(w, operands[4], 0) != 1 || read(w, operands[5], 0) != 1) fail("unsupported", "wgmma that negates");
     for (const Operand& sum : operands[0].parts) {
         if (w.unfenced[sum.row])
@@ -125,7 +151,8 @@ void Machine::issue_wgmma(Warp& w, const Instruction& i) {
         ++w.in_flight[sum.row];
         ++w.in_flight_count;
     }
-    w.open_wgmma.push_back({&i, a, b, accumulate != 0, launch.races ? snapshot(*w.block, w.index * LANES) : nullptr});
+    w.open_wgmma.push_back({&i, a, b, accumulate != 0, launch.races ? snapshot(*w.block, w.index * LANES) : nullptr,
+                            state_of(w, 0).proxied, std::move(rows)});
 }
 
 void Machine::finish_wgmma(Warp& w, size_t left) {
@@ -157,42 +184,49 @@ void Machine::run_wgmma(Warp& w, const PendingWgmma& pending) {
     const u32 first_row = w.index % 4 * 16, actor = w.block->number * stride + threads + 1 + w.index;
     ThreadState state;
     state.known = pending.known;
+    state.proxied = pending.proxied;
     state.clock = ++w.wgmma_clock;
+    const u32 size = i.type == Type::TF32 ? 4 : 2, depth = static_cast<u32>(i.shape[2]);
     // A matrix descriptor: addresses in units of 16 bytes, and how the memory is swizzled.
-    auto read_eight = [&](u64 descriptor, u32 offset, double* values, size_t step) {
+    auto read_chunk = [&](u64 descriptor, u32 offset, double* values, size_t step) {
         if (descriptor >> 62 != 1 || (descriptor >> 49 & 7))
             fail("unsupported", "a matrix descriptor without the 128-byte swizzle");
         u32 address = static_cast<u32>((descriptor & 0x3fff) << 4) + offset;
         address ^= (address >> 7 & 7) << 4;
         const u8* data = read_asynchronously(*w.block, address, 16, actor, state);
-        for (int k = 0; k < 8; ++k) {
-            u16 bits;
-            memcpy(&bits, data + 2 * k, 2);
+        for (u32 k = 0; k < 16 / size; ++k) {
+            u32 bits = 0;
+            memcpy(&bits, data + size * k, size);
             values[k * step] = decode_float(i.type, bits);
         }
     };
-    // Fills values[outer·16 + k] with rows of A or columns of B. In a transposed matrix, k is the outer dimension.
+    // Fills values[outer·depth + k] with rows of A or columns of B. In a transposed matrix, k is the outer dimension.
     auto read_matrix = [&](u64 descriptor, bool transposed, u32 begin, u32 count, double* values) {
         const u32 leading = static_cast<u32>(descriptor >> 16 & 0x3fff) << 4, stride_bytes = static_cast<u32>(descriptor >> 32 & 0x3fff) << 4;
         if (!transposed) {
             for (u32 row = 0; row < count; ++row)
-                for (u32 k = 0; k < 16; k += 8)
-                    read_eight(descriptor, (begin + row) % 8 * 128 + (begin + row) / 8 * stride_bytes + 2 * k, values + row * 16 + k, 1);
+                for (u32 k = 0; k < depth; k += 16 / size)
+                    read_chunk(descriptor, (begin + row) % 8 * 128 + (begin + row) / 8 * stride_bytes + size * k,
+                               values + row * depth + k, 1);
         } else {
             for (u32 k = 0; k < 16; ++k)
                 for (u32 row = 0; row < count; row += 8)
-                    read_eight(descriptor, (begin + row) % 64 * 2 + (begin + row) / 64 * leading + k % 8 * 128 + k / 8 * stride_bytes,
+                    read_chunk(descriptor, (begin + row) % 64 * 2 + (begin + row) / 64 * leading + k % 8 * 128 + k / 8 * stride_bytes,
                                values + row * 16 + k, 16);
         }
     };
     const u32 columns = static_cast<u32>(i.shape[1]);
-    std::vector<double> a(16 * 16), b(static_cast<size_t>(columns) * 16);
-    read_matrix(pending.a, read(w, i.operands[6], 0), first_row, 16, a.data());
-    read_matrix(pending.b, read(w, i.operands[7], 0), 0, columns, b.data());
+    std::vector<double> a = pending.in_registers, b(static_cast<size_t>(columns) * depth);
+    const bool transposable = i.type != Type::TF32;
+    if (a.empty()) {
+        a.resize(16 * depth);
+        read_matrix(pending.a, transposable && read(w, i.operands[6], 0), first_row, 16, a.data());
+    }
+    read_matrix(pending.b, transposable && read(w, i.operands.back(), 0), 0, columns, b.data());
     for (u32 column = 0; column < columns; ++column) {
         for (u32 row = 0; row < 16; ++row) {
             double sum = 0;
-            for (int k = 0; k < 16; ++k) sum += a[row * 16 + k] * b[column * 16 + k];
+            for (u32 k = 0; k < depth; ++k) sum += a[row * depth + k] * b[column * depth + k];
             const u32 l = row % 8 * 4 + column % 8 / 2;
             const int number = i.operands[0].parts[column / 8 * 4 + row / 8 * 2 + column % 2].row;
             u64& place = w.registers[static_cast<size_t>(number) * LANES + l];
@@ -203,6 +237,10 @@ void Machine::run_wgmma(Warp& w, const PendingWgmma& pending) {
     for (const Operand& sum : i.operands[0].parts) {
         w.initialised[sum.row] = FULL_WARP;
         --w.in_flight[sum.row];
+        --w.in_flight_count;
+    }
+    for (const Operand& part : i.operands[1].parts) {
+        --w.in_flight[part.row];
         --w.in_flight_count;
     }
     current = waiting;

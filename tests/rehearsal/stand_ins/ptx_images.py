@@ -77,3 +77,15 @@ def compile_to_ptx(nvrtc: ModuleType) -> None:
         return (nvrtc.nvrtcResult.NVRTC_SUCCESS,)
 
     nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN = size, image
+
+
+def triton_to_ptx(compiler: ModuleType) -> None:
+    """Make Triton's compiler return PTX instead of machine code."""
+    compile_triton = compiler.compile_triton
+
+    def compiled(*arguments: Any) -> Any:
+        found = compile_triton(*arguments)
+        found.asm["cubin"] = with_registers(found.asm["ptx"].encode(), found.asm["cubin"])
+        return found
+
+    compiler.compile_triton = compiled
