@@ -223,7 +223,7 @@ EXCEPTIONS = {
     "kernels/lib/gpu/link.py": {"print": TO_PARENT},
     "kernels/lib/ranks/mpi_process.py": {"listen": "a Unix socket in a folder of its own"},
     "kernels/matmul/gpu_wgmma.py": {"open": OWN_NEW},
-    "kernels/numa/placing.py": {"open": KERNELS_FILES},
+    "kernels/lib/cpu/placing.py": {"open": KERNELS_FILES},
     "kernels/pingpong/gpu_nccl.py": {"hear": DRIVER},
     **{f"workloads/{name}.py": {"open": DATA} for name in READERS},
 }

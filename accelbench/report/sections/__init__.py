@@ -15,6 +15,7 @@ from accelbench.report.sections import (
     comparison_with_references,
     failed_and_skipped,
     flags,
+    matrices,
     measured_ceilings,
     needed_cores,
     scaling_of_trainings,
@@ -84,6 +85,7 @@ OVERVIEW = (
 OF_STUDY = (STUDIES, strategies_compared.section, scaling_of_trainings.section)
 POINTS = (
     benchmarks.section,
+    matrices.section,
     side_by_side.section,
     benchmarks.rounds,
     failed_and_skipped.section,
@@ -101,6 +103,7 @@ TERMINAL = (
     the_runs.section,
     what_differs.section,
     benchmarks.section,
+    matrices.section,
     side_by_side.section,
     benchmarks.rounds,
     flags.section,
