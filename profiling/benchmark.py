@@ -253,8 +253,11 @@ class Benchmark:
         return _declared_vendors(name) if name else self.vendors
 
     def exclusion(self, device: Device, backend: str | None, params: Mapping[str, Scalar]) -> str | None:
-        """Return the rule of `only` that excludes this combination of values; None if it is allowed."""
+        """Return the rule of `only` or `matrix` that excludes this combination of values; None if it is allowed."""
         values: dict[str, Any] = {"device": device, "backend": backend, **params}
+        matrix = self.matrix
+        if matrix and matrix.rule and params[matrix.rows] == params[matrix.columns]:
+            return matrix.rule
         for axis, rules in self.only.items():
             others = rules.get(values[axis], {})
             if any(values[other] not in known for other, known in others.items()):
@@ -277,8 +280,9 @@ class Benchmark:
         return list(found.values())
 
     def rules(self) -> list[str]:
-        """Return all rules of `only` as text."""
-        return [rule_text(axis, value, others) for axis, rules in self.only.items() for value, others in rules.items()]
+        """Return all rules of `only` and `matrix` as text."""
+        found = [rule_text(axis, value, others) for axis, rules in self.only.items() for value, others in rules.items()]
+        return found + ([self.matrix.rule] if self.matrix and self.matrix.rule else [])
 
 
 def implemented(point: Point) -> Task:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from accelbench.profiling.benchmark import benchmark
 from accelbench.profiling.devices import gpu_backend
 from accelbench.profiling.records.matrix import MatrixAxes
@@ -13,14 +15,14 @@ SMALLEST_KIB, LARGEST_KIB = 4, 1 << 20
 MATRIX_KIB = (262144,)
 """Size of the copies in a matrix: 256 MiB, for which the time of a call is negligible."""
 MOST_GPUS, MOST_NODES = 64, 1024
-PEER, THROUGH_HOST, SAME_GPU, LOCAL = "peer access", "through the host", "same GPU", "local node"
+PEER, THROUGH_HOST, LOCAL = "peer access", "through the host", "local node"
 """Metrics that mark a result in a matrix."""
 
 
-def gpu_numbers() -> tuple[int, ...]:
-    """Return the numbers of the visible GPUs; those of two GPUs if their number is unknown."""
-    found = gpu_backend().visible_count()
-    return tuple(range(min(found or 2, MOST_GPUS)))
+def gpu_numbers(fewest: int = 1) -> tuple[int, ...]:
+    """Return the numbers of the visible GPUs, or of the given number of GPUs if fewer are visible."""
+    found = gpu_backend().visible_count() or 0
+    return tuple(range(min(max(found, fewest), MOST_GPUS)))
 
 
 def node_numbers() -> tuple[int, ...]:
@@ -70,19 +72,19 @@ def transfer_fit() -> None:
     "transfer-gpus",
     devices=("gpu",),
     module="accelbench.kernels.transfer.{device}_to_gpu",
-    axes={"from": gpu_numbers, "to": gpu_numbers, "kib": MATRIX_KIB},
+    axes={"from": partial(gpu_numbers, 2), "to": partial(gpu_numbers, 2), "kib": MATRIX_KIB},
     limits={"from": (0, MOST_GPUS - 1), "to": (0, MOST_GPUS - 1), "kib": (SMALLEST_KIB, LARGEST_KIB)},
     metric="bytes",
     unbounded="a copy between GPUs is bounded by the link between them, and its peak is unknown",
     sizes={"kib": 1024},
-    matrix=MatrixAxes(rows="from", columns="to", marks=(PEER, THROUGH_HOST, SAME_GPU)),
+    matrix=MatrixAxes(rows="from", columns="to", diagonal=False, marks=(PEER, THROUGH_HOST)),
 )
 def transfer_gpus() -> None:
     """Bandwidth of a copy from the memory of one GPU to the memory of another GPU of the node, for each ordered pair.
 
     Timed by CUDA events on the GPU `from`. The copy uses peer access where the driver permits it in both directions,
     over NVLink or PCI Express; otherwise the driver copies through host memory. The metric `peer access` or `through
-    the host` of the record is 1. A copy within one GPU (`same GPU`) reads and writes its memory; its bytes count once.
+    the host` of the record is 1.
     """
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel
-from accelbench.kernels.transfer import PEER, SAME_GPU, THROUGH_HOST
+from accelbench.kernels.transfer import PEER, THROUGH_HOST
 from accelbench.kernels.transfer.copies import BEYOND, Pieces, outcome_of_copies, wrong_in_piece
 from accelbench.kernels.transfer.on_gpu import require_gpu, require_memory_of_gpu, time_copies
 from accelbench.profiling.benchmark import Skip, Task
@@ -31,7 +31,6 @@ def device_code() -> list[DeviceKernel]:
 def prepare(point: Point) -> Task:
     """Return the task of the copy; Skip with fewer than two GPUs, or without enough device memory."""
     pair = GpuPair(int(point["from"]), int(point["to"]), int(point["kib"]) * 1024, point.rng())
-    gpus = tuple(dict.fromkeys((pair.source, pair.target)))
     return Task(
         run=lambda: pair.sample(1),
         verify=pair.verify,
@@ -39,34 +38,31 @@ def prepare(point: Point) -> Task:
         timer="host",
         metrics=lambda _seconds: {pair.way: Metric(1)},
         sample=pair.sample,
-        layout=Layout(devices=len(gpus)),
-        cards=gpus,
+        layout=Layout(devices=2),
+        cards=(pair.source, pair.target),
     )
 
 
 class GpuPair:
-    """Memory on two GPUs, or twice on one, and the stream of the copies on the source."""
+    """Memory on two GPUs, and the stream of the copies on the source."""
 
     def __init__(self, source: int, target: int, size: int, rng: Any) -> None:
         """Allocate and fill the memory, and enable peer access if it is possible."""
+        if source == target:
+            raise Skip(f"GPU {source} is both ends of the copy: `stream` measures copies within a GPU")
         cupy = cupy_library()
         self.source, self.target, self.size, self._rng, self._cuda = source, target, size, rng, cupy.cuda
         count = cupy.cuda.runtime.getDeviceCount()
         if count < 2:
             raise Skip("a copy between GPUs requires two GPUs, and only one is visible")
-        arrays = []
         for gpu in (source, target):
             require_gpu(gpu, count)
-            require_memory_of_gpu(gpu, (2 if source == target else 1) * size)
-        for gpu in (source, target):
-            with cupy.cuda.Device(gpu):
-                arrays.append(cupy.empty(size, np.uint8))
-        self._from, self._to = arrays
+            require_memory_of_gpu(gpu, size)
+        with cupy.cuda.Device(target):
+            self._to = cupy.empty(size, np.uint8)
         with cupy.cuda.Device(source):
-            self._stream = cupy.cuda.Stream(non_blocking=True)
-        self.way = (
-            SAME_GPU if source == target else PEER if enable_peer_access(*sorted((source, target))) else THROUGH_HOST
-        )
+            self._from, self._stream = cupy.empty(size, np.uint8), cupy.cuda.Stream(non_blocking=True)
+        self.way = PEER if enable_peer_access(*sorted((source, target))) else THROUGH_HOST
         """Name of the metric of the copies' path."""
         self._fill(size)
 

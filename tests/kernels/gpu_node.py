@@ -57,7 +57,6 @@ class GpuNode:
     peer: float = 40e6
     host: float = 10e6
     """Bandwidth of a copy through the host, and between host and GPU."""
-    within: float = 1e9
     apart: Collection[frozenset[int]] = ()
     """Pairs of GPUs without peer access."""
     free: int = 1 << 30
@@ -128,7 +127,7 @@ class GpuNode:
     def _copy_peer(self, target: int, to: int, source: int, origin: int, size: int, stream: int) -> None:
         assert (self.owners[target], self.owners[source]) == (to, origin), "memory of another device"
         direct = {(origin, to), (to, origin)} <= self.enabled
-        self._enqueue(target, source, size, stream, self.within if origin == to else self.peer if direct else self.host)
+        self._enqueue(target, source, size, stream, self.peer if direct else self.host)
 
     def _copy(self, target: int, source: int, size: int, kind: str, stream: int) -> None:
         host, device = (source, target) if kind == "to-device" else (target, source)

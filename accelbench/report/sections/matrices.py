@@ -101,9 +101,11 @@ def _print(found: Sequence[ResultMatrix], console: Console) -> None:
     for matrix in found:
         console.print()
         console.print(Text(f"{matrix.title}: {matrix.unit}", style="bold"))
-        shown = numbers_table(matrix.rows, *(f"{matrix.columns} {value}" for value in matrix.column_values))
+        shown = numbers_table("", *(f"{matrix.columns} {value}" for value in matrix.column_values))
         for value, cells in zip(matrix.row_values, matrix.cells, strict=True):
-            shown.add_row(Text(str(value)), *(Text(cell.text) + Text(f"\n{cell.marks}", "dim") for cell in cells))
+            shown.add_row(
+                Text(f"{matrix.rows} {value}"), *(Text(cell.text) + Text(f"\n{cell.marks}", "dim") for cell in cells)
+            )
         console.print(shown)
 
 

@@ -36,11 +36,9 @@ def node() -> list[Record]:
     """Copies between three GPUs: one pair failed, one is noisy, one is missing."""
     failed = Point("transfer-gpus", "gpu", {"from": 2, "to": 1, "kib": 1024})
     return [
-        pair(0, 0, 1000, "same GPU"),
         pair(0, 1, 40, "peer access"),
         pair(0, 2, 0.9, "through the host"),
         pair(1, 0, 40.26, "peer access", noise="GPU 0 shared by 2 processes"),
-        pair(1, 1, 1000, "same GPU"),
         pair(2, 0, 12, "through the host"),
         unmeasured("transfer-gpus", "failed", "12 wrong", **declared(failed)),
     ]
@@ -51,8 +49,8 @@ def test_a_matrix_has_a_cell_for_each_ordered_pair_in_one_unit() -> None:
     assert (matrix.unit, matrix.rows, matrix.columns) == ("GB/s", "from", "to")
     assert (matrix.row_values, matrix.column_values) == ((0, 1, 2), (0, 1, 2))
     assert matrix.cells == (
-        (MatrixCell("1,000", "same GPU"), MatrixCell("40.0", "peer access"), MatrixCell("0.900", "through the host")),
-        (MatrixCell("40.3", "peer access, noisy"), MatrixCell("1,000", "same GPU"), MatrixCell()),
+        (MatrixCell(), MatrixCell("40.0", "peer access"), MatrixCell("0.900", "through the host")),
+        (MatrixCell("40.3", "peer access, noisy"), MatrixCell(), MatrixCell()),
         (MatrixCell("12.0", "through the host"), MatrixCell("failed"), MatrixCell()),
     )
 
