@@ -138,8 +138,8 @@ class GpuNode:
     def _enqueue(self, target: int, source: int, size: int, stream: int, bandwidth: float) -> None:
         on = self.streams[stream]
         on.now += size / bandwidth
-        room = next((array.nbytes for array in self.arrays if array.ctypes.data == target), size)
-        on.queue.append(lambda: ctypes.memmove(target, source, min(size - self.lose, room)))
+        room = min((array.nbytes for array in self.arrays if array.ctypes.data in (target, source)), default=size)
+        on.queue.append(lambda: ctypes.memmove(target, source, max(0, min(size - self.lose, room))))
 
     def _elapsed_ms(self, began: NodeEvent, ended: NodeEvent) -> float:
         assert ended.is_complete, "an event that was not waited for"
