@@ -8,6 +8,7 @@ To declare a benchmark, in a file of a folder in ACCELBENCH_PATH:
 - `Work`: flops, bytes or items of one execution; `Metric`: a further result with its unit
 - `Verification`: outcome of a check; `verify_close` compares arrays and returns one
 - `Skip`: exception for a point that this machine cannot measure
+- `MatrixAxes`: axes of the rows and columns of a matrix of results in the report
 
 To declare a training workload:
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from accelbench.measurement import Measurement, measure
     from accelbench.profiling.attach.marks import steps
     from accelbench.profiling.benchmark import Skip, Task, Training, benchmark
+    from accelbench.profiling.records.matrix import MatrixAxes
     from accelbench.profiling.records.point import Point
     from accelbench.profiling.records.quality import Data, Metric, Quality, Verification
     from accelbench.profiling.records.work import Work
@@ -53,6 +55,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Data",
+    "MatrixAxes",
     "Measurement",
     "Metric",
     "Point",
@@ -80,6 +83,7 @@ _PLACES = {
     "measurement": ("Measurement", "measure"),
     "profiling.attach.marks": ("steps",),
     "profiling.benchmark": ("Skip", "Task", "Training", "benchmark"),
+    "profiling.records.matrix": ("MatrixAxes",),
     "profiling.records.point": ("Point",),
     "profiling.records.quality": ("Data", "Metric", "Quality", "Verification"),
     "profiling.records.work": ("Work",),

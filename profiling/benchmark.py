@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.matrix import MatrixAxes
 from accelbench.profiling.records.point import Device, Point, Scalar
 from accelbench.profiling.records.quality import ConfusionMatrix, Data, Metric, Quality, Verification
 from accelbench.profiling.records.work import Bound, Cores, MainMetric, Resource, Work
 
 Values = tuple[Scalar, ...]
+AxisValues: TypeAlias = Values | Mapping[str, Values] | Callable[[], Values]
+"""Default values of an axis: for all devices, by device, or of this machine."""
 T = TypeVar("T", bound=str)
 Fact: TypeAlias = T | Callable[[Point], T]
 """A value for all points of a benchmark, or a function of the point."""
@@ -86,6 +89,9 @@ class Task:
     """The function that times the given number of executions, started by all participating ranks at the same time, and
     returns the seconds per execution; None if `run` is timed.
     """
+    cards: tuple[int, ...] | None = None
+    """The numbers of the devices that the task uses, in the order of their sensors' names (`gpu.power.0` is the first);
+    None for the first ones of the machine, as many as its layout has."""
     overhead: Callable[[], float] | None = None
     """The function that returns the seconds that a call of `sample` takes in addition to its executions. A sample then
     has so many executions that this is at most 1 % of it; None if it is negligible.
@@ -162,7 +168,7 @@ class Benchmark:
     name: str
     prepare: Callable[[Point], Prepared]
     devices: tuple[Device, ...]
-    axes: Mapping[str, Values | Mapping[str, Values]]
+    axes: Mapping[str, AxisValues]
     metric: MainMetric
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     choices: Mapping[str, Values | Mapping[str, Values]] = field(default_factory=dict)
@@ -183,6 +189,7 @@ class Benchmark:
     """The description: the docstring of the decorated function."""
     vendors: tuple[str, ...] = ()
     """The vendors of the GPUs that a benchmark without a `module` runs on; empty for all."""
+    matrix: MatrixAxes | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError if a required declaration is missing or contradictory."""
@@ -195,9 +202,10 @@ class Benchmark:
             raise ValueError(f"{self.name}: bound and unbounded exclude each other: declare one of them")
         if (self.bound == "arithmetic" or callable(self.bound)) and self.dtype is None:
             raise ValueError(f"{self.name}: bound='arithmetic' requires the dtype of the arithmetic: declare dtype")
-        unknown = {*self.layout.values(), *self.sizes} - self.axis_names
+        of_matrix = (self.matrix.rows, self.matrix.columns) if self.matrix else ()
+        unknown = {*self.layout.values(), *self.sizes, *of_matrix} - self.axis_names
         if unknown:
-            raise ValueError(f"{self.name}: unknown axes in layout or sizes: {', '.join(sorted(unknown))}")
+            raise ValueError(f"{self.name}: unknown axes in layout, sizes or matrix: {', '.join(sorted(unknown))}")
 
     def declared(self, point: Point) -> dict[str, Any]:
         """Return the declared fields of a point's record."""
@@ -209,6 +217,7 @@ class Benchmark:
             "bound": Bound(bound, self.unbounded or None, dtype, _fact(self.cores, point)),
             "layout": self.layout_of(point),
             "sizes": dict(self.sizes),
+            "matrix": self.matrix,
         }
 
     def layout_of(self, point: Point) -> Layout:
@@ -249,8 +258,11 @@ class Benchmark:
         return _declared_vendors(name) if name else self.vendors
 
     def exclusion(self, device: Device, backend: str | None, params: Mapping[str, Scalar]) -> str | None:
-        """Return the rule of `only` that excludes this combination of values; None if it is allowed."""
+        """Return the rule of `only` or `matrix` that excludes this combination of values; None if it is allowed."""
         values: dict[str, Any] = {"device": device, "backend": backend, **params}
+        matrix = self.matrix
+        if matrix and matrix.rule and params[matrix.rows] == params[matrix.columns]:
+            return matrix.rule
         for axis, rules in self.only.items():
             others = rules.get(values[axis], {})
             if any(values[other] not in known for other, known in others.items()):
@@ -273,8 +285,9 @@ class Benchmark:
         return list(found.values())
 
     def rules(self) -> list[str]:
-        """Return all rules of `only` as text."""
-        return [rule_text(axis, value, others) for axis, rules in self.only.items() for value, others in rules.items()]
+        """Return all rules of `only` and `matrix` as text."""
+        found = [rule_text(axis, value, others) for axis, rules in self.only.items() for value, others in rules.items()]
+        return found + ([self.matrix.rule] if self.matrix and self.matrix.rule else [])
 
 
 def implemented(point: Point) -> Task:
@@ -291,9 +304,12 @@ def _has_only(module: str, other: str) -> bool:
     return find_spec(other) is None and find_spec(module) is not None
 
 
-def _on(device: Device, axes: Mapping[str, Values | Mapping[str, Values]]) -> dict[str, Values]:
+def _on(device: Device, axes: Mapping[str, AxisValues]) -> dict[str, Values]:
     """Return the values of each axis on a device."""
-    return {axis: values[device] if isinstance(values, Mapping) else values for axis, values in axes.items()}
+    return {
+        axis: values[device] if isinstance(values, Mapping) else values() if callable(values) else values
+        for axis, values in axes.items()
+    }
 
 
 def implementations(module: str, device: Device) -> Values:
@@ -357,7 +373,7 @@ def benchmark(
     name: str,
     *,
     devices: tuple[Device, ...],
-    axes: Mapping[str, Values | Mapping[str, Values]],
+    axes: Mapping[str, AxisValues],
     metric: MainMetric,
     limits: Mapping[str, tuple[int, int]] | None = None,
     choices: Mapping[str, Values | Mapping[str, Values]] | None = None,
@@ -375,6 +391,7 @@ def benchmark(
     sizes: Mapping[str, int] | None = None,
     small: Mapping[str, Values] | None = None,
     vendors: tuple[str, ...] = (),
+    matrix: MatrixAxes | None = None,
 ) -> Callable[[Callable[..., object]], Callable[[Point], Prepared]]:
     """Declare a benchmark; the decorated function prepares one of its points, and its docstring is the description.
 
@@ -386,8 +403,9 @@ def benchmark(
     devices
         Kinds of devices it runs on.
     axes
-        For each axis its default values, or a mapping from device to default values. An axis of strings accepts these
-        strings only; an axis of integers accepts any integer within `limits`.
+        For each axis its default values, a mapping from device to default values, or a function that returns those of
+        this machine, such as the numbers of its GPUs. An axis of strings accepts these strings only; an axis of
+        integers accepts any integer within `limits`.
     metric
         Main metric of the report: the rate of flops, bytes or items, or the time. The time is per item if the work
         counts items, else per execution.
@@ -427,6 +445,8 @@ def benchmark(
     vendors
         GPU vendors that the function supports, `("nvidia",)`; empty for all. An implementation module declares them
         by the constant `VENDORS`. Points on other GPUs are skipped.
+    matrix
+        Axes of the rows and columns of a matrix, if the report shows the results as one.
     """
 
     if "{impl}" in module and "impl" not in {*axes, *(optional or {})}:
@@ -461,6 +481,7 @@ def benchmark(
             small or {},
             function.__doc__ or "",
             vendors,
+            matrix,
         )
         return REGISTRY[name].prepare
 

@@ -82,7 +82,7 @@ def has_dot_product(dtype: str) -> bool:
 
 
 def has_memory_nodes() -> bool:
-    from accelbench.kernels.numa.topology import read_nodes
+    from accelbench.kernels.lib.cpu.topology import read_nodes
 
     return bool(read_nodes())
 

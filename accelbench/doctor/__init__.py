@@ -10,13 +10,13 @@ from accelbench.doctor.check import Check
 from accelbench.doctor.gpu import check_toolkit, merge_trials, try_gpu
 from accelbench.doctor.machine import (
     check_affinity,
+    check_cards,
     check_devices,
     check_frameworks,
     check_governor,
     check_huge_pages,
     check_load,
     check_memory_limit,
-    check_persistence,
     check_quota,
     check_shared_memory,
     check_swap,
@@ -52,7 +52,7 @@ def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
     found = [check(root) for check in one_each]
     return [
         *check_devices(root),
-        *check_persistence(),
+        *check_cards(),
         *check_nvml(root),
         *check_cupti(root),
         *filter(None, [check_toolkit(root)]),

@@ -39,8 +39,8 @@ def check_devices(root: Path) -> Iterator[Check]:
             yield Check(f"device {device}", "ok", "usable")
 
 
-def check_persistence() -> Iterator[Check]:
-    """Check that the driver stays loaded between processes; otherwise each run starts with low clocks."""
+def check_cards() -> Iterator[Check]:
+    """Check persistence mode, without which each run starts with low clocks, and list MPS servers."""
     try:
         gpus = collect_gpus(Driver())
     except (NoDriver, CudaError):
@@ -49,6 +49,8 @@ def check_persistence() -> Iterator[Check]:
         if gpu.persistence is not None:
             state, advice = ("on", "") if gpu.persistence else ("off", KEEP_LOADED)
             yield Check(f"gpu {gpu.index} persistence mode", "ok" if gpu.persistence else "warn", state, advice)
+        if gpu.mps:
+            yield Check(f"gpu {gpu.index} MPS server", "ok", "running: its clients share the GPU")
 
 
 def check_frameworks(root: Path) -> Iterator[Check]:

@@ -11,7 +11,7 @@ import pynvml
 from accelbench.gate.answer import GateStatus
 from accelbench.gate.reading import HealthReading
 from accelbench.profiling.machine.environment.files import has_pci_device
-from accelbench.profiling.machine.nvidia.nvml import read, read_throttle_reasons
+from accelbench.profiling.machine.nvidia.nvml import compute_processes, mps_servers, read, read_throttle_reasons
 
 NVIDIA_PCI, DISPLAY_CLASSES = "0x10de", ("0x0300", "0x0302")
 HARDWARE_REASONS = {"temperature (hardware)", "hardware slowdown", "external power brake"}
@@ -109,6 +109,8 @@ def card_readings(card: Any, name: str) -> Iterator[HealthReading]:
         yield reading(
             "persistence mode", "on" if persistence else "off", "pass" if persistence else "warn", advice=advice
         )
+    if servers := mps_servers(card):
+        yield reading("MPS server", f"PID {', '.join(map(str, servers))}; its clients share the GPU")
     yield from _link_readings(card, name)
 
 
@@ -132,13 +134,12 @@ def _link_readings(card: Any, name: str) -> Iterator[HealthReading]:
 
 
 def gpu_processes() -> dict[int, int]:
-    """Return the card's index by PID for the processes that compute on a GPU; empty without a driver."""
+    """Return the card's index by PID for the processes that compute on a GPU; empty without a driver.
+
+    An MPS server is none of them, because it runs only kernels of its clients.
+    """
     try:
         cards = nvml_cards()
     except pynvml.NVMLError:
         return {}
-    return {
-        process.pid: index
-        for index, card in enumerate(cards)
-        for process in read(pynvml.nvmlDeviceGetComputeRunningProcesses, card) or ()
-    }
+    return {pid: index for index, card in enumerate(cards) for pid in compute_processes(card) or ()}

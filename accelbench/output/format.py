@@ -88,7 +88,7 @@ def read_result(record: Record) -> FormattedResult | None:
     result = read(found[0], unit, *found[1:], execution.confidence)
     each = [] if record.timing.steady else record.repetition_rates()
     if len(each) > 1 and found[2] > APART * found[1]:
-        scale = _scale(found[0], unit)[0]
+        scale = scale_of(found[0], unit)[0]
         return replace(
             result, interval="", repetitions=f"repetitions {', '.join(digits(rate / scale) for rate in each)}"
         )
@@ -101,7 +101,7 @@ def read(
     """Format a value with the SI prefix of its unit, and the interval in the same scale."""
     if not math.isfinite(value):
         return FormattedResult(str(value), unit, "")
-    scale, unit = _scale(value, unit)
+    scale, unit = scale_of(value, unit)
     if low is None or high is None or not value or not (math.isfinite(low) and math.isfinite(high)):
         return FormattedResult(digits(value / scale), unit, "")
     below, above = (value - low) / value, (high - value) / value
@@ -114,8 +114,8 @@ def read(
     return FormattedResult(text, unit, interval, confidence)
 
 
-def _scale(value: float, unit: str) -> tuple[float, str]:
-    """Return the divisor, and the unit with its prefix."""
+def scale_of(value: float, unit: str) -> tuple[float, str]:
+    """Return the divisor of a value for printing, and the unit with its prefix."""
     if value == 0:
         return 1.0, unit
     magnitude = abs(value) * (1 + 5e-4)  # 999.96 reads as the next prefix's 1.00

@@ -46,6 +46,8 @@ PLAIN_NAMES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "stream": ("Memory bandwidth", ("op",)),
     "transfer": ("Copy between host and device", ("direction",)),
     "transfer-fit": ("Latency and bandwidth, host to device", ("direction",)),
+    "transfer-gpus": ("Copy between two GPUs", ("from", "to")),
+    "transfer-numa": ("Copy between memory node and GPU", ("direction", "node", "gpu")),
     "transformer": ("Training: language model", ()),
     "uts": ("Tree search, unbalanced tree", ()),
 }

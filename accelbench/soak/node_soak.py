@@ -409,7 +409,7 @@ def _observed(
         device: TelemetrySampler(
             device,
             interval_s=max(device_kind(device).sensor_interval_s, settings.window_s / 2),
-            cards=len(environment.gpus) if device == "gpu" else 1,
+            cards=range(len(environment.gpus)) if device == "gpu" else (0,),
         )
         for device in points
     }

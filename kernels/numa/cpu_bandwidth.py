@@ -11,11 +11,11 @@ import numpy as np
 
 from accelbench.kernels.lib.cpu.arrays import elements_per_array
 from accelbench.kernels.lib.cpu.huge_pages import huge_empty
+from accelbench.kernels.lib.cpu.pinned import PinnedThreads
+from accelbench.kernels.lib.cpu.placing import fill_on_node, share_on_node
 from accelbench.kernels.lib.cpu.sums import sum_vectors
+from accelbench.kernels.lib.cpu.topology import route
 from accelbench.kernels.lib.exact import draw as draw_whole
-from accelbench.kernels.numa.pinned import PinnedThreads
-from accelbench.kernels.numa.placing import fill_on_node, share_on_node
-from accelbench.kernels.numa.topology import route
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

@@ -11,10 +11,10 @@ import numpy as np
 
 from accelbench.kernels.lib.cpu.caches import cache_bytes
 from accelbench.kernels.lib.cpu.huge_pages import huge_empty, huge_share
+from accelbench.kernels.lib.cpu.pinned import PinnedThreads
+from accelbench.kernels.lib.cpu.placing import fill_on_node, share_on_node
 from accelbench.kernels.lib.cpu.pointer_chase import LINE, STEPS, Chaser
-from accelbench.kernels.numa.pinned import PinnedThreads
-from accelbench.kernels.numa.placing import fill_on_node, share_on_node
-from accelbench.kernels.numa.topology import route
+from accelbench.kernels.lib.cpu.topology import route
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.machine.free_memory import require_memory
 from accelbench.profiling.records.point import Point

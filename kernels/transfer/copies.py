@@ -50,9 +50,7 @@ class Way:
         wrong = 0
         for begin, end, drawn in data:
             found = self.device[begin:end].get() if self.to_device else self.host[begin:end]
-            copied = max(0, min(size, end) - begin)
-            wrong += int(np.count_nonzero(found[:copied] != drawn[:copied]))
-            wrong += int(np.count_nonzero(found[copied:] != ~drawn[copied:]))
+            wrong += wrong_in_piece(found, drawn, size - begin)
         return wrong
 
 
@@ -68,6 +66,20 @@ class Pieces:
         for begin in range(0, self.size, PIECE):
             end = min(begin + PIECE, self.size)
             yield begin, end, np.frombuffer(rng.bytes(end - begin), np.uint8)
+
+
+def wrong_in_piece(found: Any, drawn: Any, copied: int) -> int:
+    """Return the number of wrong bytes in a piece: other than `drawn` among the first `copied`, changed after them."""
+    copied = max(0, min(copied, len(drawn)))
+    wrong = np.count_nonzero(found[:copied] != drawn[:copied]) + np.count_nonzero(found[copied:] != ~drawn[copied:])
+    return int(wrong)
+
+
+def outcome_of_copies(wrong: int) -> Verification:
+    """Return the verification of copies with this number of wrong bytes."""
+    return Verification(
+        passed=wrong == 0, method="random bytes, each compared", expected="0 wrong", found=f"{wrong:,} wrong"
+    )
 
 
 class Copies:
@@ -131,9 +143,7 @@ class Copies:
             data = self.fill(min(size + BEYOND, self.largest))
             self.copy(size)
             wrong += sum(way.wrong_bytes(pieces, size) for way, pieces in zip(self.ways, data, strict=True))
-        return Verification(
-            passed=wrong == 0, method="random bytes, each compared", expected="0 wrong", found=f"{wrong:,} wrong"
-        )
+        return outcome_of_copies(wrong)
 
 
 def host_memory(memory: str, size: int) -> Any:

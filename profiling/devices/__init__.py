@@ -210,6 +210,11 @@ class GpuBackend(DeviceKind):
                 self.libraries_install(root),
             )
 
+    def visible_count(self, root: Path = Path("/")) -> int | None:
+        """Return the number of visible GPUs without a call to the driver; None if unknown."""
+        visible = os.environ.get(self.visible_devices)
+        return None if visible is None else sum(entry.strip() not in ("", "-1") for entry in visible.split(","))
+
     def libraries_install(self, root: Path = Path("/")) -> str:
         """Return the advice that installs the required libraries."""
         return f"install {' and '.join(self.libraries) or 'CuPy'} for GPUs of {self.vendor}"

@@ -39,12 +39,12 @@ def synchronize() -> None:
     gpu_backend().synchronize()
 
 
-def require_device_memory(needed: int) -> None:
-    """Raise Skip if arrays of `needed` bytes would take more than half of the free device memory."""
+def require_device_memory(needed: int, free: int | None = None) -> None:
+    """Raise Skip if arrays of `needed` bytes would take more than half of the free device memory (None: read it)."""
     from accelbench.profiling.benchmark import Skip
     from accelbench.profiling.text import format_bytes
 
-    free = free_memory()
+    free = free_memory() if free is None else free
     if needed > free // 2:
         raise Skip(
             f"needs {format_bytes(needed)} of device memory; half of the free {format_bytes(free)} "

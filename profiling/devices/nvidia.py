@@ -74,6 +74,11 @@ class Nvidia(GpuBackend):
         name, (major, minor) = self._first_card(root)
         return f"{name} (driver for CUDA {major}.{minor})"
 
+    def visible_count(self, root: Path = Path("/")) -> int | None:
+        """Return the number of visible GPUs, by default that of the device files; None if there are none."""
+        visible = super().visible_count(root)
+        return sum(node.name[-1].isdigit() for node in _nodes(root)) or None if visible is None else visible
+
     def facts(self) -> GpuFacts:
         """Return the facts about the GPUs from driver and NVML."""
         from accelbench.profiling.machine.environment.gpu import collect_nvidia

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -22,10 +23,13 @@ from accelbench.profiling.telemetry.sampler import TelemetrySampler
 class Observer:
     """Telemetry sampler for a `with` block; it runs on CPUs not used by the point, if there are any.
 
-    `place` pins the measuring thread during warm-up and measurement: to one CPU for a single-core point.
+    `place` pins the measuring thread during warm-up and measurement: to one CPU for a single-core point. `cards` are
+    the numbers of the devices with sensors; None for the first ones of the layout.
     """
 
-    def __init__(self, point: Point, environment: Environment, layout: Layout, bound: Bound) -> None:
+    def __init__(
+        self, point: Point, environment: Environment, layout: Layout, bound: Bound, cards: Sequence[int] | None = None
+    ) -> None:
         self._point, self._environment, self._layout = point, environment, layout
         self._kept, there = kept_to_cpus(point, environment), environment.cpu.affinity
         self._one_core = point.device == "cpu" and bound.cores == "one" and world().size == 1
@@ -34,7 +38,9 @@ class Observer:
         used = [cpu] if cpu is not None else self._kept
         others = sorted(set(there or []) - set(used or [])) if world().local_size == 1 else None
         place = others or self._kept or there
-        self.sampler = TelemetrySampler(point.device, cpus=self._kept, place=place, cards=layout.devices)
+        self.sampler = TelemetrySampler(
+            point.device, cpus=self._kept, place=place, cards=range(layout.devices) if cards is None else cards
+        )
 
     def __enter__(self) -> Observer:
         self.sampler.__enter__()

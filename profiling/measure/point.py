@@ -81,7 +81,8 @@ def measure(
             outcome = {"status": "measured", "work": task.work}
         else:
             declared["layout"] = layout = _layout(declared["layout"], task.layout)
-            with closing(Observer(point, environment, layout, declared["bound"])) as observer:
+            cards = task.cards if isinstance(task, Task) else None
+            with closing(Observer(point, environment, layout, declared["bound"], cards)) as observer:
                 around = {
                     "held_back": limiting_settings(environment, _libraries(task, point))
                     if layout.processes == 1

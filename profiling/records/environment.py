@@ -162,6 +162,8 @@ class Gpu(Stored):
     """Whether the card is in MIG mode."""
     persistence: bool | None = None
     """Whether persistence mode is enabled: the driver stays loaded while no process uses the card."""
+    mps: bool | None = None
+    """Whether a server of NVIDIA's MPS (Multi-Process Service) runs on the card: its clients share the card."""
     pcie_generation: int | None = None
     """The highest PCIe generation that both card and slot support."""
     pcie_width: int | None = None

@@ -10,6 +10,7 @@ from accelbench.profiling.records.bottleneck import Bottleneck
 from accelbench.profiling.records.environment import Peak
 from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.layout import Layout
+from accelbench.profiling.records.matrix import MatrixAxes
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import ConfusionMatrix, Data, Metric, Quality, Verification
 from accelbench.profiling.records.script import ScriptProfile
@@ -83,6 +84,8 @@ class Record(Stored):
     """The processes, devices and replicas of the point."""
     sizes: dict[str, int] = {}
     """The axes that are sizes, each with its unit in bytes."""
+    matrix: MatrixAxes | None = None
+    """The axes of a matrix of results; null if the points of the benchmark form none."""
     status: Status
     """`measured` for a verified result, `failed`, or `skipped` if the point cannot be measured on this machine."""
     reason: str | None = None

@@ -34,7 +34,7 @@ class TelemetrySampler:
     """Telemetry during a `with` block; call `result()` afterwards.
 
     The constructor starts the sensor process, so that it is ready when the block starts; `close` ends it if no block
-    was entered. Any sensor may be missing. `cards` is the number of visible cards that the measured process uses,
+    was entered. Any sensor may be missing. `cards` are the numbers of the visible cards that the measured process uses,
     `cpus` are the CPUs to which it is limited (None: all), and `place` those of the sensor process (None: unchanged).
     """
 
@@ -44,11 +44,12 @@ class TelemetrySampler:
         interval_s: float | None = None,
         cpus: Sequence[int] | None = None,
         place: Sequence[int] | None = None,
-        cards: int = 1,
+        cards: Sequence[int] = (0,),
     ) -> None:
         kind = device_kind(device)
         self._device, self._interval_s, self._cpus = device, interval_s or kind.sensor_interval_s, cpus
         watched = collect_affinity() if cpus is None else list(cpus)
+        visible = kind.cards(max(cards, default=-1) + 1)
         self._readings = SensorReadings()
         self._sensors = SensorProcess(
             SensorRequest(
@@ -56,7 +57,7 @@ class TelemetrySampler:
                 self._interval_s,
                 watched,
                 device,
-                kind.cards(cards),
+                [visible[number] for number in cards if number < len(visible)],
                 None if place is None else list(place),
             )
         )

@@ -224,7 +224,7 @@ EXCEPTIONS = {
     "kernels/lib/gpu/link.py": {"print": TO_PARENT},
     "kernels/lib/gpu/machine_code.py": {"open": OWN_NEW},
     "kernels/lib/ranks/mpi_process.py": {"listen": "a Unix socket in a folder of its own"},
-    "kernels/numa/placing.py": {"open": KERNELS_FILES},
+    "kernels/lib/cpu/placing.py": {"open": KERNELS_FILES},
     "kernels/pingpong/gpu_nccl.py": {"hear": DRIVER},
     "kernels/storage/scratch_file.py": {"open": OWN_NEW},
     **{f"workloads/{name}.py": {"open": DATA} for name in READERS},

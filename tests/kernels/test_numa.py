@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from accelbench.kernels.lib.cpu import placing, topology
 from accelbench.kernels.lib.cpu.huge_pages import huge_empty
-from accelbench.kernels.numa import cpu_bandwidth, cpu_latency, numa_bandwidth, numa_latency, placing, topology
-from accelbench.kernels.numa.pinned import PinnedThreads
-from accelbench.kernels.numa.topology import Node, Route, read_nodes, route
+from accelbench.kernels.lib.cpu.pinned import PinnedThreads
+from accelbench.kernels.lib.cpu.topology import Node, Route, read_nodes, route
+from accelbench.kernels.numa import cpu_bandwidth, cpu_latency, numa_bandwidth, numa_latency
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.machine.environment.cpu import one_thread_per_core
 from accelbench.profiling.records.point import Point

@@ -17,6 +17,7 @@ from accelbench.report.sections import (
     energy,
     failed_and_skipped,
     flags,
+    matrices,
     measured_ceilings,
     needed_cores,
     scaling_of_trainings,
@@ -86,6 +87,7 @@ OVERVIEW = (
 OF_STUDY = (STUDIES, strategies_compared.section, scaling_of_trainings.section, costs.section)
 POINTS = (
     benchmarks.section,
+    matrices.section,
     side_by_side.section,
     benchmarks.rounds,
     failed_and_skipped.section,
@@ -104,6 +106,7 @@ TERMINAL = (
     the_runs.section,
     what_differs.section,
     benchmarks.section,
+    matrices.section,
     side_by_side.section,
     benchmarks.rounds,
     flags.section,

@@ -136,6 +136,7 @@ def _gpu(environment: Environment, place: int, value_of: FieldFormatter) -> Iter
     yield value_of("ECC", f"{path}.ecc")
     yield value_of("MIG", f"{path}.mig")
     yield value_of("persistence mode", f"{path}.persistence")
+    yield value_of("MPS server", f"{path}.mps")
     known = gpu.pcie_generation is not None and gpu.pcie_width is not None
     yield LabelledValue("PCI Express", f"{gpu.pcie_generation}.0 ×{gpu.pcie_width}" if known else None)
     yield value_of("card (hash of its UUID)", f"{path}.uuid_hash")

@@ -10,7 +10,7 @@ import pynvml
 from accelbench.profiling.machine.environment import COLLECTORS, GpuFacts
 from accelbench.profiling.machine.environment.software import installed_version
 from accelbench.profiling.machine.nvidia.libcuda import CudaDevice, CudaError, Driver, NoDriver
-from accelbench.profiling.machine.nvidia.nvml import POSSIBLE, open_card, read
+from accelbench.profiling.machine.nvidia.nvml import POSSIBLE, mps_servers, open_card, read
 from accelbench.profiling.records.environment import Cuda, Gpu
 
 LINKS = {"pcie_generation": (1, 10), "pcie_width": (1, 64)}
@@ -62,7 +62,7 @@ def _describe(index: int, device: CudaDevice, card: Any | None) -> Gpu:
 def _settings(card: Any) -> dict[str, Any]:
     watts = _possible(read(pynvml.nvmlDeviceGetEnforcedPowerLimit, card), "gpu.power", 1000)
     ecc, mig = read(pynvml.nvmlDeviceGetEccMode, card), read(pynvml.nvmlDeviceGetMigMode, card)
-    persistence = read(pynvml.nvmlDeviceGetPersistenceMode, card)
+    persistence, servers = read(pynvml.nvmlDeviceGetPersistenceMode, card), mps_servers(card)
     return {
         "sm_clock_max_mhz": _possible(_highest(card, pynvml.NVML_CLOCK_SM), "gpu.sm_clock") or None,
         "memory_clock_max_mhz": _possible(_highest(card, pynvml.NVML_CLOCK_MEM), "gpu.memory_clock") or None,
@@ -70,6 +70,7 @@ def _settings(card: Any) -> dict[str, Any]:
         "ecc": None if ecc is None else bool(ecc[0]),  # [current, pending until the next reset]
         "mig": None if mig is None else bool(mig[0]),
         "persistence": None if persistence is None else bool(persistence),
+        "mps": None if servers is None else bool(servers),
         "pcie_generation": _possible(read(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, card), "pcie_generation"),
         "pcie_width": _possible(read(pynvml.nvmlDeviceGetMaxPcieLinkWidth, card), "pcie_width"),
     }

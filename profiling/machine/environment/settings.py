@@ -56,6 +56,7 @@ SETTINGS: Mapping[str, str] = {
     "PYTORCH_CUDA_ALLOC_CONF": rf"{_ALLOCATOR}(,{_ALLOCATOR})*",
     **dict.fromkeys(("CUDA_DEVICE_MAX_CONNECTIONS", "MALLOC_ARENA_MAX"), NUMBER),
     **dict.fromkeys(("NCCL_ALGO", "NCCL_PROTO"), r"[\w^:;,]+"),
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": REAL,
     "CUDA_MODULE_LOADING": r"LAZY|EAGER|DEFAULT",
     "CUDA_DEVICE_ORDER": r"FASTEST_FIRST|PCI_BUS_ID",
     "OPENBLAS_CORETYPE": r"(?i:[a-z][a-z0-9]{2,15})",

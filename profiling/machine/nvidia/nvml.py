@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,9 @@ THROTTLE_REASONS = {
     pynvml.nvmlClocksThrottleReasonSyncBoost: "clocks tied to another card",
     pynvml.nvmlClocksThrottleReasonDisplayClockSetting: "display clock",
 }
+
+MPS_SERVER = "nvidia-cuda-mps-server"
+"""Program of the server of NVIDIA's MPS (Multi-Process Service)."""
 
 
 def open_card(pci_bus_id: str) -> Any | None:
@@ -50,6 +55,39 @@ def pcie_link(card: Any) -> tuple[PcieLink, PcieLink] | None:
     return (PcieLink(found[0], found[1]), PcieLink(found[2], found[3])) if all(found) else None
 
 
+def compute_processes(card: Any) -> list[int] | None:
+    """Return the PIDs of the processes that compute on a card, without an MPS server; None if unknown.
+
+    The clients of an MPS server are included. Source: NVIDIA, "Multi-Process Service", and the NVML API reference.
+    """
+    found = _listed_processes(card)
+    return None if found is None else [pid for pid in found if not is_mps_server(pid)]
+
+
+def mps_servers(card: Any) -> list[int] | None:
+    """Return the PIDs of the MPS servers on a card; None if its processes are unknown.
+
+    In a container without the host's PIDs a server has no name, and is counted as a process.
+    """
+    found = _listed_processes(card)
+    return None if found is None else [pid for pid in found if is_mps_server(pid)]
+
+
+def _listed_processes(card: Any) -> list[int] | None:
+    computing = read(pynvml.nvmlDeviceGetComputeRunningProcesses, card)
+    if computing is None:
+        return None
+    found = [process.pid for process in computing]
+    clients = read(pynvml.nvmlDeviceGetMPSComputeRunningProcesses, card) or ()
+    return [*found, *(client.pid for client in clients if client.pid not in found)]
+
+
+def is_mps_server(pid: int) -> bool:
+    """Return whether a process is a server of NVIDIA's MPS (Multi-Process Service), which runs its clients' kernels."""
+    name = read(pynvml.nvmlSystemGetProcessName, pid)
+    return name is not None and PurePosixPath(os.fsdecode(name)).name.startswith(MPS_SERVER)
+
+
 def cards_of_process(pid: int) -> list[str]:
     """Return the PCI addresses of the cards on which a process has a CUDA context; empty without NVML."""
     try:
@@ -57,11 +95,7 @@ def cards_of_process(pid: int) -> list[str]:
         cards = [pynvml.nvmlDeviceGetHandleByIndex(number) for number in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError:
         return []
-    return [
-        str(pynvml.nvmlDeviceGetPciInfo(card).busId)
-        for card in cards
-        if pid in [process.pid for process in read(pynvml.nvmlDeviceGetComputeRunningProcesses, card) or ()]
-    ]
+    return [str(pynvml.nvmlDeviceGetPciInfo(card).busId) for card in cards if pid in (compute_processes(card) or ())]
 
 
 def read(query: Callable[..., Any], *arguments: Any) -> Any | None:
@@ -151,7 +185,7 @@ def read_card(card: Any) -> Iterator[Reading]:
         ("gpu.power", "W", lambda: read(_watts, card)),
         ("gpu.temperature", "°C", lambda: read(pynvml.nvmlDeviceGetTemperature, card, pynvml.NVML_TEMPERATURE_GPU)),
         ("gpu.utilization", "%", lambda: read(_busy, card)),
-        ("gpu.processes", "", lambda: read(_processes, card)),
+        ("gpu.processes", "", lambda: _processes(card)),
     )
     for name, unit, sensor in sensors:
         value = sensor()
@@ -170,21 +204,25 @@ def _busy(card: Any) -> int:
     return percent
 
 
-def _processes(card: Any) -> int:
-    """Return the number of processes with a CUDA context on the card; a container may see only its own."""
-    return len(pynvml.nvmlDeviceGetComputeRunningProcesses(card))
+def _processes(card: Any) -> int | None:
+    """Return the number of processes that compute on the card; a container may see only its own."""
+    found = compute_processes(card)
+    return None if found is None else len(found)
 
 
 def read_use_by_others(card: Any, own: int, since_us: int) -> float | None:
     """Return the highest percentage of time in which a kernel of another process ran since a time; None if unknown.
 
-    It is unknown without support by the card, and if NVML does not list the process `own`: a container has other PIDs.
+    It is unknown without support by the card, if NVML does not list the process `own` (a container has other PIDs), and
+    for several clients of an MPS server, whose kernels may be counted as the server's.
     """
-    processes = read(pynvml.nvmlDeviceGetComputeRunningProcesses, card)
-    if processes is None or own not in [process.pid for process in processes]:
+    processes = compute_processes(card)
+    if processes is None or own not in processes:
         return None
     if len(processes) == 1:
         return 0.0
+    if mps_servers(card):
+        return None
     try:
         used = pynvml.nvmlDeviceGetProcessUtilization(card, since_us)
     except pynvml.NVMLError_NotFound:  # no process used the card since then

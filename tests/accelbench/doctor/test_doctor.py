@@ -112,11 +112,13 @@ def test_a_missing_backend_has_the_install_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("gcc")
-def test_persistence_mode_off_has_the_command() -> None:
+def test_persistence_mode_off_has_the_command_and_an_mps_server_is_listed() -> None:
     script = (
         "from accelbench.doctor import checks\nfor check in checks(): print(check.name, check.status, check.advice)"
     )
-    assert "gpu 0 persistence mode warn sudo nvidia-smi -pm 1" in run_with_driver(script).splitlines()
+    lines = run_with_driver(script, STUB_MPS="0").splitlines()
+    assert "gpu 0 persistence mode warn sudo nvidia-smi -pm 1" in lines
+    assert "gpu 0 MPS server ok " in lines
 
 
 def test_a_missing_home_directory_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from accelbench.gate.answer import GateCheck, GateStatus, summary_of, verdict_of
 from accelbench.gate.baseline import BaselineHardware, BaselineMetric
-from accelbench.gate.gpu_health import gpu_readings
+from accelbench.gate.gpu_health import gpu_processes, gpu_readings
 from accelbench.gate.hardware import HardwareClass
 from accelbench.gate.health import (
     cpu_readings,
@@ -290,3 +290,19 @@ def test_cpus_outside_of_a_container_are_not_offline(
     files = {f"{folder}/present": "0-7", f"{folder}/online": online}
     root = build(tmp_path, files | ({} if offline is None else {f"{folder}/offline": offline}))
     assert {reading.name: reading.found for reading in cpu_readings(root)}["offline CPUs"] == found
+
+
+def test_an_mps_server_keeps_no_gpu_busy_but_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for each, result in GOOD.items():
+        monkeypatch.setattr(pynvml, each, lambda *_, result=result: result)
+    server, client = SimpleNamespace(pid=71), SimpleNamespace(pid=72)
+    names = {71: "/usr/bin/nvidia-cuda-mps-server", 72: "/opt/nvidia-cuda-mps-server-test/train"}
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda card: [server])
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMPSComputeRunningProcesses", lambda card: [])
+    monkeypatch.setattr(pynvml, "nvmlSystemGetProcessName", names.__getitem__)
+    assert gpu_processes() == {}
+    readings = {reading.name: reading for reading in gpu_readings(Path("/"))}
+    assert readings["GPU 0 MPS server"].status == "pass"
+    assert "71" in readings["GPU 0 MPS server"].found
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMPSComputeRunningProcesses", lambda card: [client])
+    assert gpu_processes() == {72: 0}

@@ -302,17 +302,28 @@ def test_the_times_in_which_another_process_used_the_card(
     assert all(first >= 0 >= last for first, last in times)
 
 
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize(("clients", "shared"), [(1, False), (2, True)])
+def test_an_mps_server_is_no_other_process_but_a_second_client_is(clients: int, shared: bool) -> None:
+    telemetry = Telemetry.model_validate(json.loads(run_with_driver(SAMPLE, STUB_MPS=str(clients), STUB_OTHERS="40")))
+    assert telemetry.gauges["gpu.processes"].median == clients
+    flags = noise_flags(telemetry, telemetry.counters["wall_s"], 10_000)
+    assert any("shared" in flag for flag in flags) == shared
+    by_others = telemetry.gauges.get("gpu.utilization_by_others")
+    assert by_others is None if shared else by_others and by_others.maximum == 0
+
+
 TWO = {"STUB_COUNT": "2", "STUB_NVML_CARDS": "2"}
 
 
-def sampled(cards: int, **settings: str) -> Telemetry:
+def sampled(*cards: int, **settings: str) -> Telemetry:
     script = SAMPLE.replace("interval_s=0.02", f"interval_s=0.02, cards={cards}")
     return Telemetry.model_validate(json.loads(run_with_driver(script, **settings)))
 
 
 @pytest.mark.needs("gcc")
 def test_several_cards_have_separate_gauges_and_summed_energy() -> None:
-    telemetry = sampled(2, **TWO)
+    telemetry = sampled(0, 1, **TWO)
     power = {name: gauge.median for name, gauge in telemetry.gauges.items() if "power" in name}
     assert power == {"gpu.power.0": 650.5, "gpu.power.1": 651.5}
     assert telemetry.counters["gpu.energy_j"] == 25 + 50
@@ -323,14 +334,15 @@ def test_several_cards_have_separate_gauges_and_summed_energy() -> None:
 
 @pytest.mark.needs("gcc")
 def test_an_unused_visible_card_is_not_read() -> None:
-    telemetry = sampled(1, **TWO)
+    telemetry = sampled(0, **TWO)
     assert telemetry.gauges["gpu.power"].median == 650.5
     assert telemetry.counters["gpu.energy_j"] == 25
+    assert sampled(1, **TWO).gauges["gpu.power"].median == 651.5
 
 
 @pytest.mark.needs("gcc")
 def test_the_energy_is_unknown_if_a_card_is_not_in_nvml() -> None:
-    telemetry = sampled(2, STUB_COUNT="2")
+    telemetry = sampled(0, 1, STUB_COUNT="2")
     assert "gpu.power.0" in telemetry.gauges
     assert "gpu.energy_j" not in telemetry.counters
     (missing,) = telemetry.missing
@@ -339,7 +351,7 @@ def test_the_energy_is_unknown_if_a_card_is_not_in_nvml() -> None:
 
 @pytest.mark.needs("gcc")
 def test_a_partitioned_card_has_no_power_or_energy() -> None:
-    telemetry = sampled(1, STUB_MIG="1")
+    telemetry = sampled(0, STUB_MIG="1")
     assert "gpu.sm_clock" in telemetry.gauges
     assert "gpu.power" not in telemetry.gauges
     assert "gpu.energy_j" not in telemetry.counters

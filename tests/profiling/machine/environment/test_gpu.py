@@ -23,6 +23,7 @@ def test_facts_of_a_gpu_without_its_uuid() -> None:
     assert (card.sm_clock_max_mhz, card.memory_clock_max_mhz, card.power_limit_w) == (1980, 2619, 700)
     assert (card.ecc, card.mig, card.persistence) == (True, None, False)  # the stub does not support MIG
     assert card.pcie_width is None
+    assert card.mps is False
     assert re.fullmatch(r"[0-9a-f]{12}", card.uuid_hash)
     assert "11111111-1111" not in text
     assert environment.cuda is not None
@@ -35,6 +36,14 @@ def test_two_cards_have_two_hashes_and_cudas_order() -> None:
     assert (first.index, second.index) == (0, 1)
     assert first.uuid_hash != second.uuid_hash
     assert (first.power_limit_w, second.power_limit_w) == (700, None)  # NVML does not have the second
+
+
+@pytest.mark.needs("gcc")
+def test_an_mps_server_is_a_fact_of_its_card() -> None:
+    settings = {"STUB_MPS": "0", "STUB_COUNT": "2", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25"}
+    environment = Environment.model_validate_json(run_with_driver(COLLECT, **settings))
+    assert [card.mps for card in environment.gpus] == [True, None]  # NVML does not have the second
+    assert environment.software.settings["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "25"
 
 
 @pytest.mark.needs("gcc")

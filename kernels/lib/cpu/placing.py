@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from accelbench.kernels.numa.pinned import PinnedThreads
-from accelbench.kernels.numa.topology import Route
+from accelbench.kernels.lib.cpu.pinned import PinnedThreads
+from accelbench.kernels.lib.cpu.topology import Route
 from accelbench.profiling.benchmark import Skip
 
 MBIND = {"x86_64": 237, "aarch64": 235, "ppc64le": 259}

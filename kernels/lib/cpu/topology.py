@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,20 +56,37 @@ def _node(folder: Path) -> Node:
     )
 
 
+def route_from_device(end: int, root: Path = ROOT) -> Route:
+    """Return the route of a device, which no CPU takes part in, to a node's memory; Skip if there is none."""
+    node = _existing_nodes((end,), root)[end]
+    _require_memory_on(end, node)
+    return Route((), end, tuple(sorted(set(collect_affinity() or []) & set(node.cpus))), None)
+
+
 def route(start: int, end: int, root: Path = ROOT) -> Route:
     """Return the route from one node's CPUs to another node's memory; Skip with the reason if there is none."""
-    nodes, allowed = read_nodes(root), set(collect_affinity() or [])
-    if not nodes:
-        raise Skip("the kernel lists no memory nodes")
-    for number in (start, end):
-        if number not in nodes:
-            several = "node" if len(nodes) == 1 else "nodes"
-            raise Skip(f"there is no memory node {number}: this machine has {several} {format_cpu_list(sorted(nodes))}")
+    nodes, allowed = _existing_nodes((start, end), root), set(collect_affinity() or [])
     cpus = one_thread_per_core(allowed & set(nodes[start].cpus), root)
     if not cpus:
         raise Skip(f"memory node {start} has no CPU that this process may use")
-    if not nodes[end].memory_bytes:
-        raise Skip(f"memory node {end} has no memory")
+    _require_memory_on(end, nodes[end])
     distances = dict(zip(sorted(nodes), nodes[start].distances, strict=False))
     there = tuple(sorted(allowed & set(nodes[end].cpus)))
     return Route(tuple(cpus), end, there, distances.get(end))
+
+
+def _existing_nodes(needed: Iterable[int], root: Path) -> dict[int, Node]:
+    """Return all nodes by their numbers; Skip if one of the needed nodes does not exist."""
+    nodes = read_nodes(root)
+    if not nodes:
+        raise Skip("the kernel lists no memory nodes")
+    for number in needed:
+        if number not in nodes:
+            several = "node" if len(nodes) == 1 else "nodes"
+            raise Skip(f"there is no memory node {number}: this machine has {several} {format_cpu_list(sorted(nodes))}")
+    return nodes
+
+
+def _require_memory_on(number: int, node: Node) -> None:
+    if not node.memory_bytes:
+        raise Skip(f"memory node {number} has no memory")
