@@ -267,9 +267,8 @@ def _valid_points(benchmarks: Mapping[str, Benchmark], combinations: Iterable[Po
 
 def _without_defaults(benchmark: Benchmark, combination: Point) -> Point:
     """Return the point without the optional axes that have their default value."""
-    params = {
-        axis: value for axis, value in combination.params.items() if value != benchmark.optional.get(axis, (None,))[0]
-    }
+    optional = benchmark.optional_on(combination.device)
+    params = {axis: value for axis, value in combination.params.items() if value != optional.get(axis, (None,))[0]}
     return replace(combination, params=params)
 
 

@@ -58,7 +58,7 @@ class PointSelection(Stored):
 def value_of(point: Point, axis: str) -> Scalar | None:
     """Return the point's value of an axis, or the declared default of an optional axis."""
     benchmark = discover().get(point.benchmark)
-    default = benchmark.optional.get(axis, (None,)) if benchmark else (None,)
+    default = benchmark.optional_on(point.device).get(axis, (None,)) if benchmark else (None,)
     return point.values.get(axis, default[0])
 
 
