@@ -13,7 +13,7 @@ from accelbench.execution.plan import discover
 from accelbench.execution.suite import KnownDevice
 from accelbench.history.fingerprint import fingerprint
 from accelbench.profiling.analysis.course import disturbances
-from accelbench.profiling.machine.environment.system import RUNTIME_VARIABLES
+from accelbench.profiling.machine.environment.container import RUNTIME_VARIABLES
 from accelbench.profiling.records.point import Device, Point, Scalar
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored
