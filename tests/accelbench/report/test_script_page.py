@@ -65,6 +65,12 @@ def test_accelbenchs_own_workloads_have_no_part_of_a_script() -> None:
     assert script_part(of_script(None)) is None
 
 
+@pytest.mark.parametrize(("count", "lines"), [(0, 0), (39, 1)])
+def test_a_step_that_was_compiled_again_has_a_line(tmp_path: Path, count: int, lines: int) -> None:
+    script = ScriptProfile(recompiled=count, recompiled_s=3.21 if count else 0.0)
+    assert page_of(tmp_path, script).count(f"{count} times, 3.21 s") == lines
+
+
 def test_the_experiment_is_drawn_beside_the_measured_step() -> None:
     bottleneck = Bottleneck(bound="input-bound", shares={"input": 0.5}, prefetched=PREFETCHED, confirmed=True)
     part = experiment_part(training("gpu", "float32", 0.021, profile=profile(bottleneck=bottleneck)))
