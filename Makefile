@@ -17,7 +17,7 @@ help:  ## list all targets
 	@echo '  DEVICE=auto|cpu|gpu|tpu  SUITE=quick|kernels|full|FILE.toml  BENCH="matmul nqueens"'
 	@echo '  ARGS="--rounds 5 --param n=1024,2048" (further options of the command, separated by spaces: accelbench run --help)'
 	@echo '  ENGINE=docker|podman|apptainer  BASE=IMAGE  SIF=FILE  FLAGS="--cpus 2 --memory 8g" (containers)'
-	@echo '  SET=cpu|gpu|gpu13|tpu (dependency set; default: by DEVICE)'
+	@echo '  SET=cpu|gpu|gpu13|tpu|tpu-tensorflow (dependency set; default: by DEVICE)'
 	@echo '  PYTHON=python3 VENV= (use an interpreter with all packages installed; install nothing)'
 
 # A misspelt variable on the command line is an error; otherwise it would be ignored silently.

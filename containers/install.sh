@@ -43,7 +43,8 @@ packages() {
     # An image is read-only, so modules are compiled now, except templates of code that are no valid modules.
     python3 -m compileall -qq -j 0 "$site" || true
     for package in tensorflow llvmlite pyarrow xprof; do
-        find "$site/$package" -type f -name '*.so*' -exec strip --strip-unneeded {} +
+        # The image of a TPU has JAX, and no TensorFlow.
+        if [ -d "$site/$package" ]; then find "$site/$package" -type f -name '*.so*' -exec strip --strip-unneeded {} +; fi
     done
 }
 

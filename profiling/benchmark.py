@@ -172,7 +172,7 @@ class Benchmark:
     metric: MainMetric
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     choices: Mapping[str, Values | Mapping[str, Values]] = field(default_factory=dict)
-    optional: Mapping[str, Values] = field(default_factory=dict)
+    optional: Mapping[str, Values | Mapping[str, Values]] = field(default_factory=dict)
     only: Only = field(default_factory=dict)
     backends: tuple[str, ...] = ()
     ceiling: bool = False
@@ -237,7 +237,11 @@ class Benchmark:
 
     def axes_on(self, device: Device) -> dict[str, Values]:
         """Return the default values of each axis on a device."""
-        return _on(device, self.axes) | dict(self.optional)
+        return _on(device, self.axes) | self.optional_on(device)
+
+    def optional_on(self, device: Device) -> dict[str, Values]:
+        """Return the default values of each optional axis on a device."""
+        return _on(device, self.optional)
 
     def choices_on(self, device: Device) -> dict[str, Values]:
         """Return all accepted values, on a device, of each axis with more of them than default values."""
@@ -248,7 +252,7 @@ class Benchmark:
 
         It is the module for the device, or else the one for every device.
         """
-        values = {axis: values[0] for axis, values in self.optional.items()} | dict(params)
+        values = {axis: values[0] for axis, values in self.optional_on(device).items()} | dict(params)
         own, neutral = (self.module.format(device=name, **values) for name in (device, NEUTRAL))
         return (neutral if "{impl}" in self.module and _has_only(neutral, own) else own) or None
 
@@ -377,7 +381,7 @@ def benchmark(
     metric: MainMetric,
     limits: Mapping[str, tuple[int, int]] | None = None,
     choices: Mapping[str, Values | Mapping[str, Values]] | None = None,
-    optional: Mapping[str, Values] | None = None,
+    optional: Mapping[str, Values | Mapping[str, Values]] | None = None,
     only: Only | None = None,
     backends: tuple[str, ...] = (),
     ceiling: bool = False,
@@ -414,7 +418,8 @@ def benchmark(
     choices
         All accepted values of an axis, or a mapping from device to them, if its defaults are a subset of them.
     optional
-        Further axes with their default values; a point has such an axis only if another value is requested.
+        Further axes with their default values, or a mapping from device to them; a point has such an axis only if its
+        value is not the first of them.
     only
         Allowed combinations, `{"impl": {"mma": {"dtype": ("float16", "bfloat16")}}}`: no other point is planned. The
         other axes may include `device` and `backend`. For a condition of the machine, the function raises Skip instead.

@@ -21,6 +21,7 @@ SETS = {
     "gpu": "gpu",
     "gpu13": "gpu13",
     "tpu": "tpu",
+    "tpu-tensorflow": "tpu-tensorflow",
     "jax": "jax",
     "torch": "torch",
     "mpi": "mpi",

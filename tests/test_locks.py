@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from tests.conftest import ROOT
 
 IMAGES = ("cpu", "gpu", "tpu")
+SETS = ("cpu", "gpu", "gpu13", "tpu", "tpu-tensorflow", "jax", "torch", "mpi", "dev")
 UNUSED = {"libclang", "duckdb"}
 """Pinned packages that are not in the images, because measuring does not load them."""
 IMAGE_PYTHON = {"python_version": "3.11", "python_full_version": "3.11.2"}
@@ -68,19 +69,23 @@ def test_a_lock_satisfies_the_projects_requirements(name: str) -> None:
     assert missing(declared(name), {package: version for package, (version, _) in locked(name).items()}) == []
 
 
-@pytest.mark.parametrize("name", ["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev"])
+@pytest.mark.parametrize("name", SETS)
 def test_the_pinned_sets_satisfy_the_projects_requirements(name: str) -> None:
     assert missing(declared(name), pins(name)) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "traced"), [(name, name != "mpi") for name in ("cpu", "gpu", "gpu13", "tpu", "jax", "torch", "mpi", "dev")]
-)
+@pytest.mark.parametrize(("name", "traced"), [(name, name != "mpi") for name in SETS])
 def test_the_profiler_stack_is_in_every_set_with_a_framework_and_in_no_other(name: str, traced: bool) -> None:
     stack = {"tensorboard", "tensorboard-plugin-profile", "xprof", "gcsfs", "google-cloud-storage", "duckdb"}
     assert stack & {*pins(name)} == (stack if traced else set())
     if name != "dev":  # installed with the CPU's packages
         assert ("tensorboard" in {Requirement(line).name for line in declared(name)}) == traced
+
+
+def test_the_image_of_a_tpu_has_jax_and_no_tensorflow() -> None:
+    packages = locked("tpu").keys()
+    assert {"jax", "jaxlib", "libtpu", "keras"} <= packages
+    assert not {package for package in packages if package.startswith("tensorflow")}
 
 
 def test_the_lock_of_the_build_tools_satisfies_their_requirements() -> None:

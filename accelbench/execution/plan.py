@@ -21,7 +21,7 @@ from accelbench.errors import UserError
 from accelbench.execution.suite import Selection, Suite, load_suite, suite_names
 from accelbench.profiling import modules_of
 from accelbench.profiling.benchmark import REGISTRY, Benchmark, Values
-from accelbench.profiling.devices import device_kind, is_installed
+from accelbench.profiling.devices import device_kind, is_installed, kinds
 from accelbench.profiling.machine.packages import FRAMEWORKS, not_installed
 from accelbench.profiling.records.layout import Layout
 from accelbench.profiling.records.point import Device, Point, Scalar
@@ -267,9 +267,8 @@ def _valid_points(benchmarks: Mapping[str, Benchmark], combinations: Iterable[Po
 
 def _without_defaults(benchmark: Benchmark, combination: Point) -> Point:
     """Return the point without the optional axes that have their default value."""
-    params = {
-        axis: value for axis, value in combination.params.items() if value != benchmark.optional.get(axis, (None,))[0]
-    }
+    optional = benchmark.optional_on(combination.device)
+    params = {axis: value for axis, value in combination.params.items() if value != optional.get(axis, (None,))[0]}
     return replace(combination, params=params)
 
 
@@ -295,21 +294,27 @@ def _combinations(
         Point(
             benchmark=benchmark.name,
             device=device,
-            backend=_backend(benchmark, backend),
+            backend=_backend(benchmark, backend, device),
             params=dict(zip(axes, values, strict=True)),
         )
         for values in itertools.product(*axes.values())
     ]
 
 
-def _backend(benchmark: Benchmark, requested: str | None) -> str | None:
+def _backend(benchmark: Benchmark, requested: str | None, device: Device) -> str | None:
     if not benchmark.backends:
         return None
     if requested is not None and requested not in benchmark.backends:
         raise UserError(
             f"{benchmark.name} does not run on backend {requested!r} (choose {', '.join(benchmark.backends)})"
         )
-    return requested or _first_installed(benchmark.backends)
+    return requested or _first_installed(_backends_on(benchmark, device))
+
+
+def _backends_on(benchmark: Benchmark, device: Device) -> tuple[str, ...]:
+    """Return the backends of a training workload in the order of preference on a device."""
+    first = kinds()[device][0].first_backend
+    return tuple(sorted(benchmark.backends, key=lambda backend: backend != first))
 
 
 def _first_installed(backends: Sequence[str]) -> str:
@@ -359,7 +364,9 @@ def replaced_backend(points: Iterable[Point], requested: str | None) -> str | No
     if requested:
         return None
     benchmarks = discover()
-    trainings = {(benchmarks[point.benchmark].backends, point.backend) for point in points if point.backend}
+    trainings = {
+        (_backends_on(benchmarks[point.benchmark], point.device), point.backend) for point in points if point.backend
+    }
     used = {backend for _, backend in trainings}
     for backends, backend in trainings:
         first = backends[0]

@@ -15,7 +15,7 @@ from accelbench.profiling.records.script import (
     ScriptRank,
     SlowRank,
 )
-from accelbench.report.script_answer import host_time, rank_lines, waiting_lines
+from accelbench.report.script_answer import compilation_lines, host_time, rank_lines, waiting_lines
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class ScriptPart:
     """Profile of a script as texts for the page."""
 
     on_input: tuple[str, ...]
+    """Sentences on the wait for input, and on further compilations."""
     code: tuple[tuple[str, tuple[CodeLine, ...]], ...]
     """Lines of the script's own code, by what they are shares of."""
     on_ranks: tuple[str, ...]
@@ -50,7 +51,7 @@ def script_part(record: Record) -> ScriptPart | None:
     rank_parts = tuple(dict.fromkeys(part for each in script.ranks for part in each.parts))
     code = (("the wait for the next batch", script.waiting_lines), (host_time(script), script.host_lines))
     return ScriptPart(
-        on_input=tuple(waiting_lines(script)),
+        on_input=(*waiting_lines(script), *compilation_lines(script)),
         code=tuple((what, tuple(lines)) for what, lines in code if lines),
         on_ranks=tuple(rank_lines(script, record.timing)),
         rank_parts=rank_parts,

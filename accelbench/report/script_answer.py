@@ -28,10 +28,18 @@ def answer_lines(record: Record) -> Iterator[str]:
     else:
         yield _speed(timing, record)
         yield from _verdict(profile, profile.script)
+    yield from compilation_lines(profile.script)
     yield from _places(host_time(profile.script), profile.script.host_lines)
     yield from rank_lines(profile.script, timing)
     yield from memory_lines(profile.script.memory)
     yield from profile.script.missing[:3]
+
+
+def compilation_lines(script: ScriptProfile) -> Iterator[str]:
+    """Yield the line on further compilations of the step, if there were any."""
+    if script.recompiled:
+        again = f"{counted(script.recompiled, 'time')}, {read(script.recompiled_s, 's')}"
+        yield f"JAX compiled the step again ({again}): keep shapes and types of its arguments the same in all steps"
 
 
 def rank_lines(script: ScriptProfile, timing: Timing | None) -> Iterator[str]:

@@ -13,7 +13,7 @@ from accelbench.execution.plan import discover
 from accelbench.execution.suite import KnownDevice
 from accelbench.history.fingerprint import fingerprint
 from accelbench.profiling.analysis.course import disturbances
-from accelbench.profiling.machine.environment.system import RUNTIME_VARIABLES
+from accelbench.profiling.machine.environment.container import RUNTIME_VARIABLES
 from accelbench.profiling.records.point import Device, Point, Scalar
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import Stored
@@ -92,7 +92,7 @@ def require_axes(benchmark: str, axes: Iterable[str]) -> None:
 def value_of(point: Point, axis: str) -> Scalar | None:
     """Return the point's value of an axis, or the declared default of an optional axis."""
     benchmark = discover().get(point.benchmark)
-    default = benchmark.optional.get(axis, (None,)) if benchmark else (None,)
+    default = benchmark.optional_on(point.device).get(axis, (None,)) if benchmark else (None,)
     return point.values.get(axis, default[0])
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 ITEMSIZE = 4
 """Bytes of a float32."""
 PARTED = ("all-gather", "reduce-scatter")
-"""Operations that divide the message into one part per rank."""
+"""Operations with the complete message on one side, and one part of it per rank on the other."""
+ALL_TO_ALL = "all-to-all"
+"""Operation that sends a part of each rank's message to every rank."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Message:
 
 def message(op: str, size: int, ranks: int) -> Message:
     """Return the message of at least `size` bytes, rounded up to equal parts of whole elements for all ranks."""
-    parts = ranks if op in PARTED else 1
+    parts = ranks if op in (*PARTED, ALL_TO_ALL) else 1
     part = -(-size // (ITEMSIZE * parts))
     whole = part * parts
     return Message(source=part if op == "all-gather" else whole, target=part if op == "reduce-scatter" else whole)
@@ -35,9 +37,10 @@ def bus_factor(op: str, ranks: int) -> float:
     """Return bus bandwidth ÷ algorithm bandwidth: the traffic per link in one direction, as a share of the message.
 
     For n ranks and messages of size S: in an all-reduce, (n−1)/n · S must leave every rank and as much must return, so
-    the traffic is 2(n−1)/n · S. All-gather and reduce-scatter need half of this; broadcast and send-recv carry S.
+    the traffic is 2(n−1)/n · S. All-gather, reduce-scatter and all-to-all need half of this; broadcast and send-recv
+    carry S.
     Source: NVIDIA nccl-tests, `doc/PERFORMANCE.md`.
     """
     if op == "all-reduce":
         return 2 * (ranks - 1) / ranks
-    return (ranks - 1) / ranks if op in PARTED else 1.0
+    return (ranks - 1) / ranks if op in (*PARTED, ALL_TO_ALL) else 1.0

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from accelbench.kernels.collectives.messages import ALL_TO_ALL
 from accelbench.profiling.timing.verification import relative_error
 
 PIECE = 1 << 18
@@ -43,18 +44,19 @@ def expected(op: str, seed: int, rank: int, ranks: int, target: int, begin: int,
             total += terms
             scale += np.abs(terms)
         return total, scale
-    if op == "all-gather":
-        moved = np.concatenate(list(_gathered(seed, target // ranks, begin, end)))
+    if op in ("all-gather", ALL_TO_ALL):
+        part = target // ranks
+        moved = np.concatenate(list(_gathered(seed, part, rank * part if op == ALL_TO_ALL else 0, begin, end)))
     else:
         moved = numbers(seed, 0 if op == "broadcast" else (rank - 1) % ranks, begin, end)
     moved = moved.astype(np.float64)
     return moved, np.abs(moved)
 
 
-def _gathered(seed: int, part: int, begin: int, end: int) -> Iterator[Any]:
-    """Yield the elements [begin, end) of the concatenated parts of all ranks, piece by piece."""
+def _gathered(seed: int, part: int, offset: int, begin: int, end: int) -> Iterator[Any]:
+    """Yield the elements [begin, end) of the concatenated parts of all ranks, each at `offset` of its input."""
     for rank in range(begin // part, -(-end // part)):
-        yield numbers(seed, rank, max(0, begin - rank * part), min(part, end - rank * part))
+        yield numbers(seed, rank, offset + max(0, begin - rank * part), offset + min(part, end - rank * part))
 
 
 def error(found: Any, op: str, seed: int, rank: int, ranks: int, target: int, begin: int) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from accelbench.kernels.collectives.messages import bus_factor, message
+from accelbench.kernels.collectives.messages import Message, bus_factor, message
 from accelbench.kernels.collectives.reference import PIECE, error, numbers, tolerance
 from accelbench.kernels.lib.ranks.lockstep import Lockstep, RankSteps, lockstep_task
 from accelbench.profiling.benchmark import Task
@@ -122,24 +123,30 @@ def make_task(point: Point, engine: Engine, steps: Lockstep, here: World) -> Tas
             worst = max(worst, error(found, op, seed, rank, ranks, sizes.target, begin))
         return worst
 
-    def metrics(seconds: float) -> dict[str, Metric]:
-        found = {"bus_bandwidth": Metric(sizes.bytes / seconds * bus_factor(op, ranks), "B/s")}
-        return found | ({"latency": Metric(seconds, "s")} if sizes.bytes <= SMALL else {})
-
     draw()
     limit = tolerance(op, ranks)
     added_up = sizes.bytes if op == "all-reduce" and engine.trains else None
     work = Work(bytes=sizes.bytes, all_reduced=added_up)
+    metrics = partial(link_metrics, op, sizes, ranks)
     return lockstep_task(steps, RankSteps(run, check, load), lambda errors: judge(errors, op, limit), work, metrics)
 
 
-def judge(errors: list[float], op: str, limit: float) -> Verification:
-    """Compare the largest error of all ranks with the tolerance; the method names its rank."""
+def link_metrics(op: str, sizes: Message, ranks: int, seconds: float) -> dict[str, Metric]:
+    """Return the bus bandwidth, and the latency of a small message."""
+    found = {"bus_bandwidth": Metric(sizes.bytes / seconds * bus_factor(op, ranks), "B/s")}
+    return found | ({"latency": Metric(seconds, "s")} if sizes.bytes <= SMALL else {})
+
+
+def judge(errors: list[float], op: str, limit: float, member: str = "rank") -> Verification:
+    """Compare the largest error of all ranks, or other members, with the tolerance; the method names the member."""
     worst = max(range(len(errors)), key=errors.__getitem__)
     against = "float64 sums, relative to the summed magnitudes" if limit else "the sent numbers, exactly"
     return Verification(
         passed=errors[worst] <= limit,
-        method=f"{op} of random numbers on all {len(errors)} ranks against {against}; largest error on rank {worst}",
+        method=(
+            f"{op} of random numbers on all {len(errors)} {member}s against {against}; "
+            f"largest error on {member} {worst}"
+        ),
         error=errors[worst] if math.isfinite(errors[worst]) else float(np.finfo(np.float64).max),
         tolerance=limit,
     )

@@ -23,6 +23,7 @@ import numpy as np
 
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.devices import device_kind
+from accelbench.profiling.devices.cpu import split_for_xla
 from accelbench.profiling.machine.free_memory import SHARE, require_memory
 from accelbench.profiling.machine.packages import not_installed
 from accelbench.profiling.machine.placement import current_cpu, on_cpus
@@ -33,6 +34,8 @@ from accelbench.profiling.text import format_bytes
 KERNEL = "kernel"
 """Name of the scope of the repeated kernel; XLA keeps it in the names of the operations."""
 OVERHEAD_CALLS = 20
+LACKING = "UNIMPLEMENTED"
+"""Status in XLA's error for an operation or a type that the generation of a device lacks."""
 COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$")
 CALLED = re.compile(r"(?:calls|body|condition|to_apply|branch_computations)=\{?%?([\w.-]+(?:, ?%?[\w.-]+)*)")
 NAMES = re.compile(r"%[\w.-]+")
@@ -52,11 +55,12 @@ class Xla:
     kind: Device
 
     @classmethod
-    def on(cls, point: Point, cores: str = "all") -> Xla:
+    def on(cls, point: Point, cores: str = "all", devices: int = 1) -> Xla:
         """Return JAX with the first device of the point's kind.
 
-        `cores="one"` starts JAX with its threads on one CPU. Skip if JAX is missing or sees no device of this kind, or
-        if it has already started in this process on other CPUs.
+        `cores="one"` starts JAX with its threads on one CPU, and `devices` is the number of devices as which it sees
+        the CPU. Skip if JAX is missing or sees fewer devices of this kind, or if it has already started in this process
+        on other CPUs.
         """
         try:
             jax = import_module("jax")
@@ -67,8 +71,22 @@ class Xla:
         jax.config.update("jax_enable_x64", True)
         if point.device == "cpu" and not os.environ.get("JAX_PLATFORMS"):
             jax.config.update("jax_platforms", "cpu")  # else JAX would reserve the memory of a GPU, too
+        if point.device == "cpu":
+            split_for_xla(devices)
         with _threads_on(cores):
-            return cls(jax, _first_device(jax, point.device), point.device)
+            found = cls(jax, _first_device(jax, point.device), point.device)
+        found.first_devices(devices)
+        return found
+
+    def first_devices(self, count: int) -> list[Any]:
+        """Return the first devices of this process, in JAX's order; Skip if JAX sees fewer."""
+        found: list[Any] = self.jax.local_devices(backend=self.kind)
+        if len(found) < count:
+            settings = (f"{name}={value}" for name in ("JAX_PLATFORMS", "XLA_FLAGS") if (value := os.environ.get(name)))
+            given = ", ".join(settings)
+            devices = f"{len(found)} {self.kind.upper()} device{'s' * (len(found) > 1)}{f' ({given})' if given else ''}"
+            raise Skip(f"the point needs {count} devices, and JAX sees {devices}: choose fewer by --param devices=")
+        return found[:count]
 
     def put(self, array: Any) -> Any:
         """Return a NumPy array as an array of the device; on a CPU it may share the memory, so do not change it."""
@@ -205,7 +223,13 @@ class Loop:
             updated: list[Any] = jax.lax.fori_loop(0, count, step, (read, written))[1]
             return updated
 
-        compiled = jax.jit(program, donate_argnums=2).lower(np.int32(0), *self._arguments()).compile()
+        lowered = jax.jit(program, donate_argnums=2).lower(np.int32(0), *self._arguments())
+        try:
+            compiled = lowered.compile()
+        except jax.errors.JaxRuntimeError as error:
+            if LACKING not in str(error):
+                raise
+            raise Skip(f"XLA cannot compile this for {self._xla.device.device_kind}: {first_line(error)}") from error
         require_repeated(compiled.as_text())
         result: Callable[..., list[Any]] = compiled
         return result
@@ -256,6 +280,11 @@ def _on_data(lines: Sequence[str]) -> list[str]:
             known.add(name)
             found.append(line)
     return found
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def timed_as_loop(task: Task, loop: Loop) -> Task:

@@ -34,9 +34,15 @@ def node_numbers() -> tuple[int, ...]:
 
 @benchmark(
     "transfer",
-    devices=("gpu",),
-    module="accelbench.kernels.transfer.{device}_size",
-    axes={"memory": MEMORY, "direction": DIRECTION, "kib": KIB},
+    devices=("cpu", "gpu", "tpu"),
+    module="accelbench.kernels.transfer.{device}_{impl}",
+    axes={
+        "memory": {"cpu": ("pageable",), "gpu": MEMORY, "tpu": MEMORY},
+        "direction": DIRECTION,
+        "kib": {"cpu": (4, 256, 16384), "gpu": KIB, "tpu": KIB},
+    },
+    optional={"impl": {"cpu": ("jax",), "gpu": ("cupy",), "tpu": ("jax",)}},
+    choices={"impl": {"cpu": ("jax",), "gpu": ("cupy", "jax"), "tpu": ("jax",)}, "memory": MEMORY},
     limits={"kib": (SMALLEST_KIB, LARGEST_KIB)},
     metric="bytes",
     unbounded="a copy between host and device is bounded by the link between them, and its peak is unknown",
@@ -48,7 +54,8 @@ def transfer() -> None:
     Timed by the host clock, from the call until the copy is complete. `both` copies the given size in each direction
     concurrently, on two streams, and counts both. `pinned` memory is page-locked, so that the device can access it
     directly. A copy of `pageable` memory passes through a staging buffer of the driver, which the calling thread fills
-    or empties, so that the two directions are not concurrent.
+    or empties, so that the two directions are not concurrent. `impl=jax` copies by JAX, which allocates the destination
+    of every copy; on a CPU it copies within the host's memory.
     """
 
 

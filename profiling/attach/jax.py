@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+COMPILED = "/jax/core/compile/backend_compile_duration"
+"""JAX's event of one compilation by XLA (jax.monitoring)."""
 EXAMINED = 20
 """Number of calls after which a function that has not got back its results is no training step."""
 
@@ -29,11 +31,21 @@ class JittedCalls:
         self.threads: set[int] = set()
         """Threads inside a jitted function: a jitted function that it calls is traced, and not executed."""
         self._last: Any = None
+        self._compilations: list[float] = []
+        """Seconds of the compilations in the current call."""
+
+    def compiled(self, event: str, seconds: float, **_: Any) -> None:
+        """Add a compilation in an observed call."""
+        if event == COMPILED and self.session.active and get_ident() in self.threads:
+            self._compilations.append(seconds)
 
     def ended(self, function: JittedFunction, arguments: Any, results: Any) -> None:
         """Examine whether the function trains; if so, its call was a step."""
+        found, self._compilations = self._compilations, []
         if function.trains is None:
             self._examine(function, arguments, results)
+        elif function.trains and found and not (self.session.count or self.session.launches):  # which compile, too
+            self.session.emit("compiled", len(found), sum(found))
         if function.trains:
             if self.session.waits_for_device:
                 references = _references(results)
@@ -128,6 +140,7 @@ def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
 
     def watch_functions(module: ModuleType) -> None:
         session.replace(module, "jit", jit)
+        sys.modules["jax.monitoring"].register_event_duration_secs_listener(calls.compiled)
         session.on_synchronize(calls.synchronize)
 
     return {"jax": watch_functions}

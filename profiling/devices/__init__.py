@@ -66,6 +66,8 @@ class DeviceKind(ABC):
     """Vendor of the devices, such as `nvidia`; empty if the backend is for any vendor."""
     package_set: ClassVar[PackageSet] = "cpu"
     """Default package set for the devices: a file in `requirements/`."""
+    first_backend: ClassVar[str] = "tensorflow"
+    """Default backend of training workloads, if it is installed."""
     container_flags: ClassVar[Mapping[str, str]] = {}
     """Advice for giving a container access to the device, by container engine."""
     container_options: ClassVar[Mapping[str, tuple[str, ...]]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,19 @@ from accelbench.profiling.records.work import Bounded
 
 if TYPE_CHECKING:
     from accelbench.profiling.records.environment import Environment, Peak
+
+HOST_DEVICES = "--xla_force_host_platform_device_count"
+"""XLA's flag for the number of devices as which it presents the CPU."""
+
+
+def split_for_xla(devices: int) -> None:
+    """Make JAX see the CPU as several devices that share its cores, unless XLA_FLAGS has another number.
+
+    It has no effect after JAX has started in this process.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if devices > 1 and HOST_DEVICES not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {HOST_DEVICES}={devices}".strip()
 
 
 class CpuDevice(DeviceKind):

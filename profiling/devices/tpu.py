@@ -1,4 +1,4 @@
-"""Device backend of Google's TPUs, which TensorFlow and JAX use through libtpu or over the network."""
+"""Device backend of Google's TPUs, which JAX and TensorFlow use through libtpu."""
 
 from __future__ import annotations
 
@@ -6,37 +6,46 @@ import os
 from pathlib import Path
 
 from accelbench.profiling.devices import DeviceKind, DeviceMissing, is_installed
-from accelbench.profiling.machine.environment.container import collect_container
+from accelbench.profiling.machine.environment.container import collect_container, hosted_notebook
 from accelbench.profiling.machine.environment.files import has_pci_device
 from accelbench.profiling.machine.packages import install_extra
 
-FRAMEWORKS = ("tensorflow", "jax")
+FRAMEWORKS = ("jax", "tensorflow")
+ACCELERATOR = "TPU_ACCELERATOR_TYPE"
+"""Variable with the type of the TPU, `v5e-1`, on hosted runtimes and in pods of Kubernetes, where the bus is hidden."""
 PCI_VENDOR = "0x1ae0"
 # PCI device ids of TPU v2/v3, v4, v5p, v5e, v6e, 7x, from JAX's hardware_utils.py.
 PCI_DEVICES = ("0x0027", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076")
+RUNTIME_ADVICE = {
+    "colab": "choose a TPU (v5e-1 or v6e-1) in Runtime > Change runtime type",
+    "kaggle": "choose a TPU in Settings > Accelerator",
+}
 
 
 class Tpu(DeviceKind):
-    """Backend of a TPU in this machine, or of one named by an environment variable."""
+    """Backend of a TPU in this machine, or of one that TensorFlow finds by TPU_NAME."""
 
     name = "tpu"
     title = "TPU"
     vendor = "google"
     package_set = "tpu"
+    first_backend = "jax"
 
     def find(self, root: Path = Path("/")) -> str:
         """Return the device file of the TPU, or the environment variable that names it."""
-        where = _address() or _node(root)
+        where = _node(root) or _type() or _address()
         if where is None:
             on_bus = has_pci_device(root, PCI_VENDOR, devices=PCI_DEVICES)
             found = "a TPU on the PCI bus, but no device file" if on_bus else "none of them"
+            searched = f"looked for /dev/accel*, /dev/vfio, {ACCELERATOR} and TPU_NAME, found {found}"
             start = "start the container with --privileged or with the TPU's /dev files"
-            elsewhere = "use DEVICE=cpu (--device cpu) or a TPU runtime (a Cloud TPU VM, a Colab TPU)"
-            raise self.absent(
-                collect_container(root),
-                f"looked for /dev/accel*, /dev/vfio, TPU_NAME and COLAB_TPU_ADDR, found {found}",
-                start if on_bus else elsewhere,
-            )
+            elsewhere = "use DEVICE=cpu (--device cpu) or a machine with a TPU (a Cloud TPU VM, a hosted TPU runtime)"
+            hosted = hosted_notebook()
+            if hosted and not on_bus:
+                kind = "GPU" if (root / "dev/nvidiactl").exists() else "CPU"
+                searched += f"; this is a {kind} runtime of {hosted.capitalize()}"
+                elsewhere = f"{RUNTIME_ADVICE[hosted]}, or use --device {kind.lower()}"
+            raise self.absent(collect_container(root), searched, start if on_bus else elsewhere)
         return where
 
     def require(self, root: Path = Path("/")) -> None:
@@ -54,8 +63,13 @@ class Tpu(DeviceKind):
 
 def _address() -> str | None:
     """Return the variable that names a TPU on the network; `TPU_NAME=local` is the one in this machine."""
-    set_to = {name: os.environ.get(name) for name in ("TPU_NAME", "COLAB_TPU_ADDR")}
-    return next((name for name, value in set_to.items() if value and value != "local"), None)
+    return "TPU_NAME" if os.environ.get("TPU_NAME", "local") not in ("", "local") else None
+
+
+def _type() -> str | None:
+    """Return the variable with the type of this machine's TPU, and its value."""
+    value = os.environ.get(ACCELERATOR)
+    return f"{ACCELERATOR}={value}" if value else None
 
 
 def _node(root: Path) -> str | None:

@@ -6,10 +6,10 @@ import sys
 from importlib.util import find_spec
 from typing import Literal
 
-Extra = Literal["cpu", "gpu", "gpu13", "tpu", "jax", "torch", "triton", "mpi", "s3", "trace", "dev"]
+Extra = Literal["cpu", "gpu", "gpu13", "tpu", "tpu-tensorflow", "jax", "torch", "triton", "mpi", "s3", "trace", "dev"]
 """The extras of pyproject.toml."""
 PackageSet = Literal["cpu", "gpu", "gpu13", "tpu"]
-"""The extras with a device's libraries and TensorFlow."""
+"""The extras with a device's libraries and its first framework: JAX for a TPU, else TensorFlow."""
 FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "torch": "PyTorch"}
 """Names of the backends in messages."""
 TRACE_PACKAGES = ("tensorboard", "xprof")
@@ -44,7 +44,8 @@ def install_framework(backend: str, packages: PackageSet) -> str:
         return "no package for Python {}.{}".format(*sys.version_info)
     if backend == "jax" and packages in _JAX:
         return f"pip install '{_JAX[packages]}'"
-    extras: dict[str, Extra] = {"tensorflow": packages, "jax": "jax", "torch": "torch"}
+    of_tensorflow: Extra = "tpu-tensorflow" if packages == "tpu" else packages
+    extras: dict[str, Extra] = {"tensorflow": of_tensorflow, "jax": "jax", "torch": "torch"}
     return install_extra(extras[backend]) if backend in extras else ""
 
 

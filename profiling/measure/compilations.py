@@ -6,8 +6,7 @@ import sys
 from types import TracebackType
 from typing import Any
 
-COMPILED = "/jax/core/compile/backend_compile_duration"
-"""JAX's event of one compilation by XLA (jax.monitoring)."""
+from accelbench.profiling.attach.jax import COMPILED
 
 
 class JaxCompilations:

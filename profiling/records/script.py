@@ -96,6 +96,10 @@ class ScriptProfile(Stored):
     """The mean seconds of the first step of an epoch, which is not a sample; null if none was timed."""
     workers: Count | None = None
     """The number of the loader's worker processes; null if unknown."""
+    recompiled: Count = 0
+    """The number of times that JAX compiled the training step again, after its first two calls."""
+    recompiled_s: Seconds = 0.0
+    """The seconds of these compilations."""
     waiting_lines: list[CodeLine] = []
     """The lines in which the main thread makes a batch or waits for it, as shares of that time."""
     host_lines: list[CodeLine] = []

@@ -33,6 +33,31 @@ axes = { queens = [8], impl = ["tuned"], cores = ["one"] }
 """
 
 
+ON_A_TPU = """
+description = "short"
+max_seconds = 0.2
+rounds = 1
+[[benchmark]]
+name = "collectives"
+axes = { op = ["all-reduce", "all-to-all"], bytes = [8] }
+[[benchmark]]
+name = "transfer"
+axes = { memory = ["pageable"], kib = [4] }
+"""
+CPU_AS_TPU = """
+from accelbench.kernels.lib import xla
+from accelbench.workloads.training import keras_model
+
+first_device = xla._first_device
+xla._first_device = lambda jax, kind: first_device(jax, "cpu")
+xla.Xla.free_bytes = lambda _: 1 << 30
+xla.Xla.first_devices = lambda here, count: here.jax.devices("cpu")[:count]
+keras_model._default_device = lambda backend: "tpu"
+"""
+"""Benchmark file that makes JAX's devices of the CPU the cores of a TPU."""
+LSTM = "bilstm-har --param units=2 --param layers=1 --param epochs=1 --param batch=64 --param windows=1280"
+
+
 @pytest.fixture
 def notebook() -> Any:
     return nbformat.read(NOTEBOOK, as_version=4)
@@ -84,6 +109,26 @@ def test_the_notebook_measures_displays_the_report_and_archives_the_run(
     assert {"colab-short/run.json", "colab-short/report.html", "colab-short/records.csv"} <= names
     assert records
     assert all(record["verification"]["passed"] for record in records)
+
+
+@pytest.mark.exhaustive
+def test_the_notebook_measures_and_trains_by_jax_on_a_simulated_tpu_runtime(
+    notebook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "short.toml").write_text(ON_A_TPU)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "cpu_as_tpu.py").write_text(CPU_AS_TPU)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+    runtime = {"COLAB_RELEASE_TAG": "release", "TPU_ACCELERATOR_TYPE": "v5e-1", "TPU_NAME": "no-libtpu-is-needed"}
+    own = {"ACCELBENCH_PATH": str(tmp_path / "own"), "ACCELBENCH_SUITE": str(tmp_path / "short.toml")}
+    asked = {"ACCELBENCH_DEVICE": "auto", "ACCELBENCH_TRACE": LSTM, "JAX_PLATFORMS": "cpu"}
+    printed = execute(notebook, tmp_path, monkeypatch, **runtime, **own, **asked)
+    stored = (tmp_path / "runs").glob("*/records.jsonl")
+    records = [json.loads(line) for file in stored for line in file.read_text().splitlines()]
+    found = {(each["point"]["benchmark"], each["point"]["backend"]) for each in records}
+    assert found == {("collectives", None), ("transfer", None), ("bilstm-har", "jax")}, printed
+    assert {(each["status"], each["point"]["device"]) for each in records} == {("measured", "tpu")}, printed
+    assert all(each["verification"]["passed"] for each in records)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def check(task: Task) -> None:
 @pytest.mark.parametrize("direction", DIRECTION)
 @pytest.mark.parametrize("memory", MEMORY)
 def test_every_byte_arrives(prepared: Prepare, memory: str, direction: str, kib: int) -> None:
-    task = prepared("transfer.gpu_size", memory=memory, direction=direction, kib=kib)
+    task = prepared("transfer.gpu_cupy", memory=memory, direction=direction, kib=kib)
     task.run()
     check(task)
 

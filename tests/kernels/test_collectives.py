@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelbench.kernels.collectives import OPERATIONS, cpu_gloo, cpu_mpi, reference
-from accelbench.kernels.collectives.messages import ITEMSIZE, PARTED, bus_factor, message
+from accelbench.kernels.collectives.messages import ALL_TO_ALL, ITEMSIZE, PARTED, bus_factor, message
 from accelbench.kernels.collectives.reference import expected, numbers, tolerance
 from accelbench.kernels.collectives.task import HostArrays, Run, make_task
 from accelbench.kernels.lib import pytorch
@@ -27,7 +27,7 @@ from accelbench.profiling.timing.verification import relative_error
 from tests.kernels.in_ranks import verified
 
 ranks_, sizes = st.integers(2, 64), st.integers(8, 1 << 30)
-op_s = st.sampled_from(OPERATIONS)
+op_s = st.sampled_from((*OPERATIONS, ALL_TO_ALL))
 
 
 def point(op: str, size: int, impl: str = "gloo") -> Point:
@@ -42,7 +42,8 @@ def test_a_message_is_divided_evenly_and_completely(op: str, size: int, ranks: i
     found = message(op, size, ranks)
     part = min(found.source, found.target)
     assert max(found.source, found.target) == part * (ranks if op in PARTED else 1)
-    assert size <= found.bytes < size + ITEMSIZE * (ranks if op in PARTED else 1)
+    assert found.source % ranks == 0 or op != ALL_TO_ALL
+    assert size <= found.bytes < size + ITEMSIZE * (ranks if op in (*PARTED, ALL_TO_ALL) else 1)
     assert part > 0
 
 
@@ -88,6 +89,7 @@ def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather(ranks: int) -> None
     assert bus_factor("all-reduce", ranks) == bus_factor("reduce-scatter", ranks) + bus_factor("all-gather", ranks)
     assert bus_factor("broadcast", ranks) == bus_factor("send-recv", ranks) == 1
     assert 0.5 <= bus_factor("all-gather", ranks) < bus_factor("all-gather", ranks + 1) < 1
+    assert bus_factor(ALL_TO_ALL, ranks) == pytest.approx(1 - 1 / ranks)  # each rank keeps one of its parts
 
 
 # Expected result of each rank.
@@ -120,6 +122,9 @@ def test_parts_of_the_expected_result_are_consistent(op: str, ranks: int, size: 
                 "reduce-scatter": summed[rank * counts.target : (rank + 1) * counts.target],
                 "broadcast": given_[0],
                 "send-recv": given_[rank - 1],
+                "all-to-all": np.concatenate([each.reshape(ranks, -1)[rank] for each in given_])
+                if op == ALL_TO_ALL
+                else None,
             }[op]
             parts = [
                 expected(op, 5, rank, ranks, counts.target, begin, min(begin + cut, counts.target))

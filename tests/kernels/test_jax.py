@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,18 +11,20 @@ from typing import Any
 
 import pytest
 
-from accelbench.execution.plan import Choice, discover, make_plan
+from accelbench.errors import UserError
+from accelbench.execution.plan import Choice, discover, layout_of, make_plan
 from accelbench.kernels.lib.xla import placed, require_repeated
+from accelbench.kernels.transfer import MEMORY
 from accelbench.kernels.treesearch.nqueens.published import NODES, SOLUTIONS
 from accelbench.profiling.benchmark import Skip
-from accelbench.profiling.records.point import Point
+from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.timing.host import MIN_SAMPLE_SECONDS, choose_loops
 from tests.conftest import ROOT, Run, environment, records
 from tests.fixtures.warm import FAST_COMPILATION, QUIET
 
 NAMES = (
-    *("attention", "gemm", "matmul", "norm", "nqueens", "optimizer-step", "peak-arith", "reduce", "softmax-xent"),
-    "stream",
+    *("attention", "collectives", "gemm", "matmul", "norm", "nqueens", "optimizer-step", "peak-arith", "reduce"),
+    *("softmax-xent", "stream"),
 )
 HLO = """
 %fused (p: f32[8]) -> f32[8] {
@@ -135,6 +138,69 @@ def test_a_device_that_jax_does_not_see_is_skipped(results: dict[str, Any]) -> N
     assert "no TPU: found cpu (JAX_PLATFORMS=cpu)" in skipped["tpu"]
     assert "jax[tpu]" in skipped["tpu"]
     assert skipped["int8"]
+
+
+@pytest.mark.slow
+def test_fewer_devices_than_requested_are_skipped_with_their_number(results: dict[str, Any]) -> None:
+    assert re.search(r"\b9 devices.*\b8 CPU devices.*host_platform_device_count=8", results["skipped"]["devices"])
+
+
+@pytest.mark.slow
+def test_what_a_generation_of_devices_lacks_is_skipped(results: dict[str, Any]) -> None:
+    assert re.search("for cpu: .*F64 on this TPU$", results["skipped"]["lacking"])
+    assert "no-such" in results["unregistered"]  # another error of the compiler is none of these
+
+
+@pytest.mark.slow
+def test_copies_are_verified_in_both_memories_and_all_directions(results: dict[str, Any]) -> None:
+    sizes = [ways * kib * 1024 for _ in MEMORY for ways in (1, 1, 2) for kib in (4, 300)]
+    assert results["transfers"] == [[True, size, "host"] for size in sizes]
+
+
+@pytest.mark.slow
+def test_planned_points_of_a_tpu_are_verified_on_eight_devices_of_a_cpu(results: dict[str, Any]) -> None:
+    assert len(results["on a TPU"]) == 5 + 6  # operations, and directions of the copies in both memories
+    assert all(results["on a TPU"].values()), results["on a TPU"]
+
+
+@pytest.mark.slow
+def test_wrong_copies_and_collectives_fail_their_check(results: dict[str, Any]) -> None:
+    assert len(results["wrong copies"]) == 4
+    assert all(results["wrong copies"].values()), results["wrong copies"]
+    assert len(results["wrong collectives"]) == 3
+    assert all(results["wrong collectives"].values()), results["wrong collectives"]
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu", "tpu"])
+def test_collectives_by_jax_are_between_eight_devices_of_one_process(device: Device) -> None:
+    points = make_plan(("collectives",), None, device, (Choice.parse("impl=jax"),), None)
+    assert "broadcast" not in {point["op"] for point in points}
+    layouts = {(layout.processes, layout.devices) for layout in map(layout_of, points)}
+    assert layouts == {(1, 8)}
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [("impl=jax", "devices=1"), ("impl=jax", "processes=2"), ("impl=jax", "op=broadcast"), ("impl=gloo", "devices=4")],
+)
+def test_collectives_have_either_processes_or_devices(choices: tuple[str, ...]) -> None:
+    with pytest.raises(UserError, match="no such combination"):
+        make_plan(("collectives",), None, "cpu", [Choice.parse(text) for text in choices], None)
+
+
+def test_collectives_between_processes_are_planned_without_devices() -> None:
+    points = make_plan(("collectives",), None, "cpu", (), None)
+    assert {point["processes"] for point in points} == {2}
+    assert all("devices" not in point.params for point in points)
+
+
+def test_copies_are_by_jax_where_there_are_no_others() -> None:
+    for device, impl in (("cpu", None), ("gpu", None), ("tpu", None), ("gpu", "jax")):
+        choices = (Choice.parse(f"impl={impl}"),) if impl else ()
+        (point, *_) = make_plan(("transfer",), None, device, choices, None)
+        assert point.params.get("impl") == impl
+        module = str(discover()["transfer"].implementation(device, point.params))
+        assert module.endswith("gpu_cupy" if (device, impl) == ("gpu", None) else "any_jax")
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any
 
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.devices import device_kind, gpu_backends
+from accelbench.profiling.devices.cpu import split_for_xla
 from accelbench.profiling.machine.environment.cpu import count_usable
 from accelbench.profiling.machine.packages import not_installed
 from accelbench.profiling.records.point import Point
@@ -127,8 +128,7 @@ def _divide_cpu(backend: str, devices: int) -> None:
         (cpu,) = tf.config.list_physical_devices("CPU")
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * devices)
     elif backend == "jax":
-        flag = f"--xla_force_host_platform_device_count={devices}"
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
+        split_for_xla(devices)
 
 
 def embedding(words: int, size: int, **options: Any) -> Any:

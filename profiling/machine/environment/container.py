@@ -24,6 +24,8 @@ CONTAINER_GROUPS = {"kubepods": "kubernetes", "libpod": "podman", "docker": "doc
 CONTAINER_NAMES = ("podman", "docker", "lxc", "oci", "systemd-nspawn", "flatpak")
 """Recorded values of the variable `container` (systemd's container interface)."""
 
+RUNTIME_VARIABLES = {"COLAB_RELEASE_TAG": "colab", "COLAB_GPU": "colab", "KAGGLE_KERNEL_RUN_TYPE": "kaggle"}
+
 IMAGE_VARIABLE = "ACCELBENCH_IMAGE"
 
 
@@ -31,6 +33,11 @@ def collect_container(root: Path = Path("/")) -> str | None:
     """Return the engine of the container in which this process runs; None without a marker."""
     by_file = next((engine for name, engine in CONTAINER_FILES.items() if (root / name).exists()), None)
     return first_set(CONTAINER_VARIABLES) or by_file or _stated_container() or _container_by_group(root)
+
+
+def hosted_notebook() -> str | None:
+    """Return the service on whose runtime this process runs, `colab` or `kaggle`; None elsewhere."""
+    return first_set(RUNTIME_VARIABLES)
 
 
 def collect_image() -> str | None:

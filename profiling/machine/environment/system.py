@@ -6,11 +6,15 @@ import platform
 import shlex
 from pathlib import Path
 
-from accelbench.profiling.machine.environment.container import collect_container, collect_image, first_set
+from accelbench.profiling.machine.environment.container import (
+    collect_container,
+    collect_image,
+    first_set,
+    hosted_notebook,
+)
 from accelbench.profiling.machine.environment.files import read_pairs, read_text
 from accelbench.profiling.records.environment import System
 
-RUNTIME_VARIABLES = {"COLAB_RELEASE_TAG": "colab", "COLAB_GPU": "colab", "KAGGLE_KERNEL_RUN_TYPE": "kaggle"}
 # gVisor reports this build date on any kernel; newer versions also report their name.
 RUNTIME_KERNELS = {"gvisor": "gvisor", "sun jan 10 15:06:54 pst 2016": "gvisor", "microsoft": "wsl"}
 
@@ -47,7 +51,7 @@ def collect_runtime(root: Path = Path("/")) -> str | None:
     """Return the hosted notebook or the emulated kernel (gVisor, WSL) on which the process runs; None if neither."""
     version = (read_text(root / "proc/version") or "").lower()
     by_kernel = next((runtime for word, runtime in RUNTIME_KERNELS.items() if word in version), None)
-    return first_set(RUNTIME_VARIABLES) or by_kernel
+    return hosted_notebook() or by_kernel
 
 
 def collect_user_namespace(root: Path = Path("/")) -> bool | None:

@@ -75,6 +75,8 @@ class ScriptEvents:
     """Seconds of input, forward, backward and optimizer by the number of the step; None for a part without hooks."""
     parted: bool = False
     """Whether all requested steps have their parts."""
+    recompiled: tuple[int, float] = 0, 0.0
+    """Number and seconds of compilations in later calls of the training step."""
     error: str | None = None
     _offset: int = 0
     _end: float | None = None
@@ -145,6 +147,9 @@ class ScriptEvents:
             self.flops = {str(dtype): float(flops) for dtype, flops in words[0].items()}, words[1]
         elif kind == "part":
             self.parts[int(words[0])] = tuple(None if seconds is None else float(seconds) for seconds in words[1:])
+        elif kind == "compiled":
+            count, seconds = self.recompiled
+            self.recompiled = count + int(words[0]), seconds + float(words[1])
         elif kind == "parted":
             self.parted = True
         elif kind == "world":

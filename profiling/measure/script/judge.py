@@ -101,6 +101,8 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
                 "waiting_interval": interval,
                 "epoch_start_s": float(np.mean(starts)) if starts else None,
                 "workers": found.events.workers,
+                "recompiled": found.events.recompiled[0],
+                "recompiled_s": found.events.recompiled[1],
                 "waiting_lines": found.waiting_lines,
                 "host_lines": found.host_lines,
                 "memory": memory_of(found),

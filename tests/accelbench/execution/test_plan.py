@@ -165,6 +165,27 @@ def test_the_default_width_is_not_in_the_name_of_the_point() -> None:
     assert "width=50" in str(plan("width=50", names=("cnn-mnist",), device="cpu")[0])
 
 
+@pytest.mark.parametrize(
+    ("installed", "device", "backend"),
+    [
+        (BACKENDS, "cpu", "tensorflow"),
+        (BACKENDS, "gpu", "tensorflow"),
+        (BACKENDS, "tpu", "jax"),
+        (("tensorflow",), "tpu", "tensorflow"),
+        ((), "tpu", "jax"),
+    ],
+)
+def test_a_tpu_trains_on_jax_by_default(
+    monkeypatch: pytest.MonkeyPatch, installed: tuple[str, ...], device: Device, backend: str
+) -> None:
+    monkeypatch.setattr("accelbench.execution.plan.is_installed", lambda name: name in installed)
+    (point,) = plan(names=("cnn-mnist",), device=device)
+    assert point.backend == backend
+    note = replaced_backend([point], None)
+    assert bool(note) == (installed == ("tensorflow",))
+    assert note is None or note.startswith("JAX is not installed")
+
+
 @pytest.mark.parametrize("choice", ["visible=used", "held=gpu-memory"])
 def test_gpu_axes_of_a_training_workload_are_planned_only_on_gpus(choice: str) -> None:
     (point,) = plan(choice, names=("cnn-mnist",))

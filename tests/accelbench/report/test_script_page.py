@@ -65,6 +65,12 @@ def test_accelbenchs_own_workloads_have_no_part_of_a_script() -> None:
     assert script_part(of_script(None)) is None
 
 
+@pytest.mark.parametrize(("count", "lines"), [(0, 0), (39, 1)])
+def test_a_step_that_was_compiled_again_has_a_line(tmp_path: Path, count: int, lines: int) -> None:
+    script = ScriptProfile(recompiled=count, recompiled_s=3.21 if count else 0.0)
+    assert page_of(tmp_path, script).count(f"{count} times, 3.21 s") == lines
+
+
 @pytest.mark.parametrize("fields", [["prefetched"], ["unexchanged", "one_launch"]])
 def test_experiments_are_drawn_beside_the_measured_step(tmp_path: Path, fields: list[str]) -> None:
     bottleneck = Bottleneck(bound="device-bound", shares={"device": 1.0}).model_copy(

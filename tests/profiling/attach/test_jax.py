@@ -64,6 +64,19 @@ def train(step: Callable[..., Any], count: int, each: Callable[[Any], object] = 
     return params
 
 
+def test_a_step_that_is_compiled_again_is_counted(session: Session, jit: Callable[..., Any]) -> None:
+    step, params = jit(update), {"w": jnp.ones((4, 4))}
+    for rows in (2, 2, 2, 3, 2, 3, 5):  # two new shapes after the first calls
+        params, _ = step(params, np.ones((rows, 4), np.float32))
+    count, seconds = observed(session).recompiled
+    assert (count, seconds > 0) == (2, True)
+
+
+def test_a_step_with_the_same_shapes_is_not_compiled_again(session: Session, jit: Callable[..., Any]) -> None:
+    train(jit(update), 7)
+    assert observed(session).recompiled == (0, 0.0)
+
+
 @pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}, {"keep_unused": True}])
 def test_calls_that_get_back_their_results_are_steps(
     session: Session, jit: Callable[..., Any], options: dict[str, Any]
@@ -225,7 +238,9 @@ def test_launches_of_many_calls_leave_the_training_as_it_is(session: Session, ji
 
     each.count = 0  # type: ignore[attr-defined]
     assert np.array_equal(train(jit(update, donate_argnums=0), 12, each)["w"], plain["w"])
-    seconds, refused = observed(session).launches or ([], "no event")
+    events = observed(session)
+    assert events.recompiled == (0, 0.0)
+    seconds, refused = events.launches or ([], "no event")
     assert refused is None
     assert len(seconds) == SAMPLES
     assert min(seconds) > 0

@@ -16,7 +16,7 @@ from accelbench.profiling import devices
 from accelbench.profiling.benchmark import Benchmark, Task
 from accelbench.profiling.devices import DeviceMissing, device_kind, find_device, is_installed
 from accelbench.profiling.machine.environment.collect import collect
-from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES
+from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES, RUNTIME_VARIABLES
 from accelbench.profiling.machine.nvidia.libcuda import CudaError, Driver
 from accelbench.profiling.measure.point import measure
 from accelbench.profiling.records.point import Point
@@ -43,7 +43,8 @@ KERNEL_DRIVER = {"proc/driver/nvidia/version": XEON["proc/driver/nvidia/version"
 
 @pytest.fixture(autouse=True)
 def no_markers(monkeypatch: pytest.MonkeyPatch, no_driver: None) -> None:
-    for name in (*CONTAINER_VARIABLES, "container", "SLURM_JOB_ID", "TPU_NAME", "COLAB_TPU_ADDR"):
+    others = ("container", "SLURM_JOB_ID", "TPU_NAME", "TPU_ACCELERATOR_TYPE")
+    for name in (*CONTAINER_VARIABLES, *RUNTIME_VARIABLES, *others):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -230,8 +231,37 @@ def test_an_old_driver_may_lack_functions(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_without_a_tpu_the_error_lists_what_was_searched(tmp_path: Path) -> None:
     missing = refusal("tpu", build(tmp_path, GOOGLE_NETWORK_CARD, {"dev/vfio/0": "", "dev/accel/accel0": ""}))
-    assert all(name in missing.found for name in ("/dev/accel*", "/dev/vfio", "TPU_NAME", "COLAB_TPU_ADDR"))
+    assert all(name in missing.found for name in ("/dev/accel*", "/dev/vfio", "TPU_NAME", "TPU_ACCELERATOR_TYPE"))
     assert missing.found.endswith("found none of them")
+
+
+@pytest.mark.parametrize(
+    ("variable", "files", "found", "advice"),
+    [
+        ("COLAB_RELEASE_TAG", {"dev/nvidiactl": ""}, "GPU runtime of Colab", ("v5e-1", "--device gpu")),
+        ("COLAB_RELEASE_TAG", {}, "CPU runtime of Colab", ("v6e-1", "--device cpu")),
+        ("KAGGLE_KERNEL_RUN_TYPE", {}, "CPU runtime of Kaggle", ("Accelerator", "--device cpu")),
+    ],
+)
+def test_a_hosted_runtime_of_another_kind_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    files: dict[str, str],
+    found: str,
+    advice: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    missing = refusal("tpu", build(tmp_path, {**files, "etc/hostname": "runtime"}))
+    assert missing.found.endswith(found)
+    assert all(words in missing.advice for words in advice)
+
+
+def test_a_hosted_tpu_runtime_is_found_by_its_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accelbench.profiling.devices.tpu.is_installed", lambda module: module in ("jax", "libtpu"))
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "release-colab_20261101")
+    monkeypatch.setenv("TPU_ACCELERATOR_TYPE", "v5e-1")
+    assert find_device("tpu", tmp_path) == find_device("auto", tmp_path) == "tpu"
 
 
 def test_a_tpu_without_its_device_file(tmp_path: Path) -> None:
@@ -261,7 +291,7 @@ def test_a_tpu_with_its_libraries_is_found(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_tpu_on_the_network_needs_no_local_libtpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("accelbench.profiling.devices.tpu.is_installed", lambda module: module == "tensorflow")
-    monkeypatch.setenv("COLAB_TPU_ADDR", "10.0.0.2:8470")
+    monkeypatch.setenv("TPU_NAME", "grpc://10.0.0.2:8470")
     assert find_device("tpu", tmp_path) == "tpu"
 
 

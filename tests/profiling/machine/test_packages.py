@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from accelbench.profiling.machine.packages import TENSORFLOW_BELOW, Extra, PackageSet, install_framework, not_installed
 from tests.conftest import ROOT
 
-NAMED = re.compile(r"(?:accelbench|'\.)\[([a-z0-9,]+)\]")
+NAMED = re.compile(r"(?:accelbench|'\.)\[([a-z0-9,-]+)\]")
 """Extras of a requirement: `accelbench[torch]`, or `'.[cpu,dev]'` in the source folder."""
 FOLDERS = ("accelbench", "containers", "docs", "kernels", "profiling", "requirements", "tests", "workloads")
 
@@ -46,10 +46,11 @@ def test_every_extra_named_in_a_file_exists(extras: set[str]) -> None:
     [
         ("tensorflow", "cpu", "accelbench[cpu]"),
         ("tensorflow", "gpu13", "accelbench[gpu13]"),
-        ("tensorflow", "tpu", "accelbench[tpu]"),
+        ("tensorflow", "tpu", "accelbench[tpu-tensorflow]"),
         ("torch", "gpu", "accelbench[torch]"),
         ("jax", "cpu", "accelbench[jax]"),
         ("jax", "gpu", "jax[cuda12]"),
+        ("jax", "tpu", "jax[tpu]"),
     ],
 )
 def test_a_framework_is_installed_for_the_device(
@@ -73,7 +74,7 @@ def test_without_a_tensorflow_package_there_is_no_install_command(
 
 
 @pytest.mark.parametrize("device", get_args(PackageSet))
-def test_each_device_has_tensorflow_or_jax(device: PackageSet) -> None:
+def test_each_device_has_tensorflow_or_jax_and_a_tpu_only_jax(device: PackageSet) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = [Requirement(line) for line in project["optional-dependencies"][device]]
     for python, framework in (
@@ -86,7 +87,8 @@ def test_each_device_has_tensorflow_or_jax(device: PackageSet) -> None:
         selected = [
             one.name for one in requirements if one.marker is None or one.marker.evaluate({"python_version": version})
         ]
-        assert [name.split("-")[0] for name in selected if name.startswith(("tensorflow", "jax"))] == [framework]
+        expected = "jax" if device == "tpu" else framework
+        assert [name.split("-")[0] for name in selected if name.startswith(("tensorflow", "jax"))] == [expected]
 
 
 def test_an_unknown_backend_has_no_install_command() -> None:

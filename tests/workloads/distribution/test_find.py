@@ -92,9 +92,51 @@ print(task.layout.strategy, task.layout.replicas, task.layout.batch, passed)
 
 @pytest.mark.slow
 def test_the_papers_strategy_trains_on_a_simulated_tpu(tmp_path: Path) -> None:
-    done = Forked("tensorflow", ON_A_TPU, ACCELBENCH_DATA=str(tmp_path), TPU_NAME="", COLAB_TPU_ADDR="")
+    done = Forked("tensorflow", ON_A_TPU, ACCELBENCH_DATA=str(tmp_path), TPU_NAME="")
     printed, errors = done.communicate()
     assert printed.splitlines() == ["tpu 2 64 True"], errors[-3000:]
+
+
+ON_A_TPU_BY_JAX = """
+from accelbench.execution.plan import make_plan
+from accelbench.execution.suite import load_suite
+from accelbench.profiling.devices.cpu import split_for_xla
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.bilstm_har import bilstm_har
+from accelbench.workloads.training import keras_model
+
+split_for_xla(8)
+keras_model._default_device = lambda backend: "tpu"
+planned = make_plan((), load_suite("kimm2021"), "tpu", (), None)[0]
+small = {"units": 2, "layers": 1, "epochs": 1, "windows": 2 * planned["batch"], "devices": 8}
+task = bilstm_har(Point(planned.benchmark, "tpu", {**planned.params, **small}, planned.backend))
+passed = task.verify(task.fit([]), task.evaluate()).passed
+print(planned.backend, task.layout.strategy, task.layout.replicas, task.layout.batch, passed)
+"""
+"""Eight devices of a CPU in place of the cores of a TPU; TensorFlow is installed, but not the default on a TPU."""
+
+
+@pytest.mark.slow
+def test_keras_on_jax_trains_on_a_simulated_tpu(tmp_path: Path) -> None:
+    printed, errors = Forked("jax", ON_A_TPU_BY_JAX, ACCELBENCH_DATA=str(tmp_path)).communicate()
+    assert printed.splitlines() == ["jax data-parallel 8 64 True"], errors[-3000:]
+
+
+WITHOUT_A_TPU = """
+from accelbench.profiling.benchmark import Skip
+from accelbench.profiling.records.point import Point
+from accelbench.workloads.distribution.find import strategy_of
+try:
+    strategy_of(Point("learn", "tpu", {"batch": 8}, "tensorflow")).start()
+except Skip as reason:
+    print(reason)
+"""
+
+
+@pytest.mark.slow
+def test_a_tensorflow_without_tpus_is_skipped_with_what_tpu_strategy_needs() -> None:
+    printed, errors = Forked("tensorflow", WITHOUT_A_TPU, TPU_NAME="").communicate()
+    assert all(word in printed for word in ("tensorflow-tpu", "accelbench[tpu-tensorflow]", "--backend jax")), errors
 
 
 @pytest.mark.usefixtures("world_of_four")

@@ -238,13 +238,13 @@ def test_a_cpu_is_not_split_into_more_devices_than_cores(monkeypatch: pytest.Mon
     ("asked", "reason"),
     [
         (("--strategy", "tpu"), "strategy=tpu only with backend=tensorflow device=tpu"),
-        (("--device", "tpu"), "TPU_NAME and COLAB_TPU_ADDR"),
+        (("--device", "tpu"), "TPU_ACCELERATOR_TYPE and TPU_NAME"),
     ],
 )
 def test_the_tpu_strategy_without_a_tpu_ends_with_the_reason(
     accelbench: Run, asked: tuple[str, ...], reason: str
 ) -> None:
-    process = accelbench("run", "bilstm-har", *asked, TPU_NAME=None, COLAB_TPU_ADDR=None)
+    process = accelbench("run", "bilstm-har", *asked, TPU_NAME=None, TPU_ACCELERATOR_TYPE=None)
     assert process.returncode == 2
     assert reason in process.stderr
 

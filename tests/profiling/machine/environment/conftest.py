@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES
-from accelbench.profiling.machine.environment.system import RUNTIME_VARIABLES, SCHEDULER_VARIABLES
+from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES, RUNTIME_VARIABLES
+from accelbench.profiling.machine.environment.system import SCHEDULER_VARIABLES
 
 MARKERS = [*CONTAINER_VARIABLES, *RUNTIME_VARIABLES, *SCHEDULER_VARIABLES, "container"]
 

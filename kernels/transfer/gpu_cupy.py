@@ -1,4 +1,4 @@
-"""Copy of one size between host and device memory, timed from the call until it is complete.
+"""Copy of one size between host and device memory by the driver, timed from the call until it is complete.
 
 Bound: the link (PCIe 4.0 x16: 32 GB/s per direction, 5.0: 63 GB/s, minus some 10 % protocol overhead); for small sizes
 the call. Not measured yet on a GPU.
