@@ -118,7 +118,12 @@ def test_a_longer_name_is_not_the_same_card(name: str, suffix: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "title"),
-    [("TPU v5 lite", "TPU v5e, one chip"), ("TPU v5", "TPU v5p, one chip"), ("TPU v6 lite", "TPU v6e, one chip")],
+    [
+        ("TPU v5 lite", "TPU v5e, one chip"),
+        ("TPU v5", "TPU v5p, one chip"),
+        ("TPU v6 lite", "TPU v6e, one chip"),
+        ("TPU7x", "TPU7x (Ironwood), one chip"),
+    ],
 )
 def test_a_tpu_is_found_by_jaxs_device_kind(kind: str, title: str) -> None:
     card = find_card(kind)
