@@ -9,6 +9,11 @@ from . import jax, keras, tensorflow, torch
 from .imports import ImportWatch
 from .session import Session
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
 WORLD = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 """Environment variables with the number of ranks."""
 FRAMEWORKS = ("keras", "torch", "tensorflow", "jax")
@@ -23,13 +28,23 @@ def begin(folder: str) -> None:
     size = next((os.environ[name] for name in WORLD if os.environ.get(name, "").isdecimal()), "1")
     session.emit("world", int(size))
     _allow_tracing(session.tracer_pid)
-    hooks = {**jax.hooks(session), **torch.hooks(session), **tensorflow.hooks(session), **keras.hooks(session)}
+    found = {**jax.hooks(session), **torch.hooks(session), **tensorflow.hooks(session), **keras.hooks(session)}
+    hooks = {name: _guarded(session, add_hooks) for name, add_hooks in found.items()}
     for name in FRAMEWORKS:
         if name in sys.modules:  # in a notebook
             session.importing(name)
     watch = ImportWatch(hooks, set(FRAMEWORKS), session.importing)
     session.on_detach(watch.remove)
     session.flush()
+
+
+def _guarded(session: Session, add_hooks: Callable[[ModuleType], object]) -> Callable[[ModuleType], None]:
+    """Return the function with a guard: a version of a framework that it does not fit must not fail to be imported."""
+
+    def guarded(module: ModuleType) -> None:
+        session.guarded(add_hooks, module)
+
+    return guarded
 
 
 def _allow_tracing(pid: int) -> None:

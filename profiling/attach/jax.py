@@ -140,7 +140,8 @@ def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
 
     def watch_functions(module: ModuleType) -> None:
         session.replace(module, "jit", jit)
-        sys.modules["jax.monitoring"].register_event_duration_secs_listener(calls.compiled)
+        if (monitoring := sys.modules.get("jax.monitoring")) is not None:
+            monitoring.register_event_duration_secs_listener(calls.compiled)
         session.on_synchronize(calls.synchronize)
 
     return {"jax": watch_functions}

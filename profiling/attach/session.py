@@ -140,7 +140,7 @@ class Session:
         """Add an event: its words, each as a Python literal without tabs or line ends."""
         self._lines.append("\t".join(ascii(word) for word in words) + "\n")
 
-    def guarded(self, function: Callable[..., None], *arguments: Any) -> None:
+    def guarded(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function of the observation; an error ends the observation and not the script."""
         try:
             function(*arguments)

@@ -99,6 +99,13 @@ def test_odd_scripts_keep_output_and_exit_status(accelbench: Run, tmp_path: Path
     assert diagnosed(tmp_path)["status"] == "failed"
 
 
+def test_a_framework_without_the_hooked_functions_is_imported(accelbench: Run, tmp_path: Path) -> None:
+    (tmp_path / "jax.py").touch()
+    done = accelbench("diagnose", sys.executable, written(tmp_path, "import jax; print(vars(jax).get('jit'))"))
+    assert (done.returncode, done.stdout) == (0, "None\n")
+    assert "AttributeError" in diagnosed(tmp_path)["reason"]
+
+
 def test_an_interpreter_without_the_hooks_is_reported(accelbench: Run, tmp_path: Path) -> None:
     done = accelbench("diagnose", sys.executable, "-I", written(tmp_path, "print(1)"))
     assert (done.returncode, done.stdout) == (0, "1\n")
