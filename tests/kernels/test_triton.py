@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,6 +47,7 @@ def test_a_missing_triton_is_a_skip_with_the_install_command(point: Point, monke
 
 @pytest.mark.needs("triton")
 def test_the_interpreter_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import_module("triton.language")  # its functions would remain interpreted in this process
     monkeypatch.setattr(triton_compiler, "require_compute_capability", lambda needed, what: None)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with pytest.raises(Skip, match="unset TRITON_INTERPRET"):
