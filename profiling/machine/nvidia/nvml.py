@@ -102,7 +102,7 @@ def read(query: Callable[..., Any], *arguments: Any) -> Any | None:
     """Return the result of a query; None if card, driver or container does not support it."""
     try:
         return query(*arguments)
-    except pynvml.NVMLError:
+    except (pynvml.NVMLError, pynvml.NVMLLibraryMismatchError):  # the second one is of a driver without the function
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pynvml
 import pytest
 
 from accelbench.profiling.machine.nvidia import nvml
@@ -54,3 +55,13 @@ def test_an_impossible_reading_of_one_card_does_not_concern_the_other(
     found, missing = cards(monkeypatch, [("gpu.utilization", value, "%"), ("gpu.processes", 3.0, "")], GOOD)
     assert found.read() == [(f"{name}.1", reading, unit) for name, reading, unit in GOOD]
     assert len(missing) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED), pynvml.NVMLLibraryMismatchError()]
+)
+def test_what_card_or_driver_does_not_support_is_unknown(error: Exception) -> None:
+    def query(card: object) -> object:
+        raise error
+
+    assert nvml.read(query, None) is None
