@@ -211,6 +211,7 @@ def test_portable_kernels_are_measured_and_nvidia_kernels_skipped(tmp_path: Path
     assert {name: record["status"] for name, record in found.items()} == {
         **{(name, "cupy"): "measured" for name in ("norm", "stream")},
         **{(name, "numba"): "skipped" for name in ("norm", "stream")},
+        ("norm", "triton"): "skipped",
         ("stream", "vendor"): "measured",
     }
     assert found["norm", "cupy"]["timing"]["timer"] == "host"
