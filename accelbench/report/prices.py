@@ -53,7 +53,7 @@ def parse_prices(texts: Iterable[str]) -> dict[str, HourlyPrice]:
 def prices_of(prices: Mapping[str, HourlyPrice], runs: Sequence[Collection[str]]) -> tuple[HourlyPrice | None, ...]:
     """Return the price of each run, given the names of each; None for a run without a price.
 
-    Raises UserError for a price whose run is not given, and for two prices of one run.
+    Raises UserError for the price of a run that is not given, and for two prices of one run.
     """
     named = [[name for name in prices if name in map(_stripped, names) and name != ALL] for names in runs]
     for name in prices:

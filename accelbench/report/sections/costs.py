@@ -212,7 +212,7 @@ def find_costs(joined: Joined, benchmarks: Collection[str] | None = None) -> Cos
 
 
 def _trained(cost: TrainingCost) -> tuple[str, str]:
-    """Return what was trained, whatever the device."""
+    """Return the training workload and its parameters, without the device."""
     point = cost.row.record.point
     return point.benchmark, point.details
 
@@ -225,7 +225,8 @@ def with_prices(
 ) -> Joined:
     """Return the runs with their prices, which name a run as on the command line, by its ID or by its label.
 
-    Raises UserError for a price whose run is not given or has no measured training run (of these benchmarks).
+    Raises UserError for the price of a run that is not given, or that has no measured training run (of these
+    benchmarks).
     """
     if not prices:
         return joined

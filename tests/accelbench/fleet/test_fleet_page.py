@@ -126,7 +126,8 @@ def test_the_page_of_many_groups_is_complete_and_small() -> None:
 def test_an_attribute_of_one_group_is_named_with_the_group() -> None:
     fleet = many_groups(groups=2)
     (sentence,) = fleet.shared_sentences
-    assert "2 of 2 odd nodes of EPYC 9654 96-Core Processor, 192 CPUs, 2× NVIDIA H200 have driver=580" in sentence
+    for fact in ("2 of 2", "EPYC 9654 96-Core Processor, 192 CPUs, 2× NVIDIA H200", "driver=580"):
+        assert fact in sentence
 
 
 def test_many_small_groups_are_one_note() -> None:
