@@ -41,12 +41,12 @@ class RemoteFile:
     """Size in bytes; −1 if the file system does not list it."""
 
 
-def local_name(word: str) -> str | None:
-    """Return the local path of a `file://` URL, or the word itself; None for a URL of another file system."""
-    match = URL.match(word)
+def local_name(source: str) -> str | None:
+    """Return the local path of a `file://` URL, or the source unchanged; None for a URL of another file system."""
+    match = URL.match(source)
     if match is None:
-        return word
-    return word[match.end() :] if match["protocol"].lower() == "file" else None
+        return source
+    return source[match.end() :] if match["protocol"].lower() == "file" else None
 
 
 class RemoteFolder:

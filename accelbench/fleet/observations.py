@@ -82,29 +82,29 @@ class FleetData:
             self.log_speeds.append(-log(value) if is_time else log(value))
 
 
-def read_fleet(words: Sequence[str], include_noisy: bool = False) -> FleetData:
+def read_fleet(sources: Sequence[str], include_noisy: bool = False) -> FleetData:
     """Return the values of all runs and answers that the arguments name; each run or answer counts once.
 
     Unreadable files are skipped with a message. Raises UserError if nothing is readable, or a store cannot be reached.
     """
     data = FleetData()
     known: set[tuple[str, str]] = set()
-    for file in _files(words, data.skipped):
+    for file in _files(sources, data.skipped):
         _add_file(data, file, known, include_noisy)
-    if STANDARD_INPUT in words:
+    if STANDARD_INPUT in sources:
         for number, text in enumerate(read_documents(sys.stdin.buffer), 1):
             _add_answer(data, text, f"standard input, document {number}", "", known, include_noisy)
     if not data.nodes:
         reasons = "; ".join(data.skipped[:3]) or "they contain no measured point"
         noisy = f"; {data.noisy} noisy results (--include-noisy)" if data.noisy else ""
-        raise UserError(f"no result of a node in {', '.join(words)}: {reasons}{noisy}")
+        raise UserError(f"no result of a node in {', '.join(sources)}: {reasons}{noisy}")
     return data
 
 
-def _files(words: Sequence[str], skipped: list[str]) -> Iterator[ResultFile]:
+def _files(sources: Sequence[str], skipped: list[str]) -> Iterator[ResultFile]:
     """Yield the local results by path, and the remote ones by URL and name; each is valid until the next one."""
-    urls = {word for word in words if local_name(word) is None}
-    names = {name for word in words if word != STANDARD_INPUT and (name := local_name(word)) is not None}
+    urls = {source for source in sources if local_name(source) is None}
+    names = {name for source in sources if source != STANDARD_INPUT and (name := local_name(source)) is not None}
     for path in sorted({path for name in names for path in _places(name)}):
         yield ResultFile(path, str(path), path.stem if path.suffix == ".json" else path.name)
     for url in sorted(urls):
@@ -133,19 +133,19 @@ def _add_file(data: FleetData, file: ResultFile, known: set[tuple[str, str]], in
     data.skipped[first:] = [text.replace(str(file.path), file.name) for text in data.skipped[first:]]
 
 
-def _places(word: str) -> Iterator[Path]:
+def _places(source: str) -> Iterator[Path]:
     """Yield the run directories, bundles and answers that an argument names, in any depth of a folder."""
-    if word.startswith(OF_MACHINE):
-        yield from (store.path for store in runs_of_arguments([word]))
-    elif not os.path.isdir(word):
-        if word.endswith(".json") and os.path.basename(word) != DIRECTORY and os.path.isfile(word):
-            yield Path(word)
+    if source.startswith(OF_MACHINE):
+        yield from (store.path for store in runs_of_arguments([source]))
+    elif not os.path.isdir(source):
+        if source.endswith(".json") and os.path.basename(source) != DIRECTORY and os.path.isfile(source):
+            yield Path(source)
         else:
-            yield from (store.path for store in find_runs(word))
-    elif os.path.exists(os.path.join(word, DIRECTORY)):
-        yield Path(word)
+            yield from (store.path for store in find_runs(source))
+    elif os.path.exists(os.path.join(source, DIRECTORY)):
+        yield Path(source)
     else:
-        for place, folders, names in os.walk(word):
+        for place, folders, names in os.walk(source):
             folders[:] = [name for name in folders if not name.startswith(".")]
             if DIRECTORY in names:
                 folders.clear()
