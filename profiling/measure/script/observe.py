@@ -272,13 +272,7 @@ class ScriptObserver:
         if not self.others or not self.untouched or not self._observed("the comparison of the ranks"):
             return
         steps = max(FEWEST_PARTED, min(MOST_PARTED, ceil(max(PARTS_S, self._seconds) / self._step_s())))
-        for events in self._all_events():
-            events.send("parts", str(steps))
-        if not self._wait(
-            lambda: all(events.parted or events.error for events in self._all_events()),
-            REPLY_S + 5 * steps * self._step_s(),
-        ):
-            self.missing.append(f"the comparison of the ranks: {self._why_ended()}")
+        self._all_ranks("the comparison of the ranks", steps, lambda events: events.parted, "parts", str(steps))
 
     def _count_flops(self) -> None:
         if not self.untouched or not self._observed("the FLOPs of a step"):
@@ -352,12 +346,8 @@ class ScriptObserver:
             return
         steps = self._prefetched_steps()
         most_bytes = int(MEMORY_SHARE * psutil.virtual_memory().available / len(everyone))
-        for events in everyone:
-            events.send("prefetch", str(steps), str(most_bytes))
-        if not self._wait(
-            lambda: all(events.experiment or events.error for events in everyone), REPLY_S + 5 * steps * self._step_s()
-        ):
-            self.missing.append(f"{what}: {self._why_ended()}")
+        command = ("prefetch", str(steps), str(most_bytes))
+        if not self._all_ranks(what, steps, lambda events: events.experiment is not None, *command):
             return
         outcomes = [events.experiment or (0, True, events.error) for events in everyone]
         self.same_random_numbers = all(same for _, same, _ in outcomes)
@@ -384,12 +374,7 @@ class ScriptObserver:
             return
         everyone = self._all_events()
         steps = max(FEWEST_PREFETCHED, min(MOST_PREFETCHED, ceil(EXPERIMENT_S / self._step_s())))
-        for events in everyone:
-            events.send("exchange", str(steps))
-        if not self._wait(
-            lambda: all(events.unexchanged or events.error for events in everyone), REPLY_S + 5 * steps * self._step_s()
-        ):
-            self.missing.append(f"{what}: {self._why_ended()}")
+        if not self._all_ranks(what, steps, lambda events: events.unexchanged, "exchange", str(steps)):
             return
         if refused := next((events.exchange_refused for events in everyone if events.exchange_refused), None):
             self.missing.append(f"{what}: {refused}")
@@ -425,6 +410,17 @@ class ScriptObserver:
         no_trace = next((text for text in self.missing if text.startswith("the trace")), "no trace")
         waiting = sum(step.wait_s for step in self.untouched) / max(1e-9, sum(step.seconds for step in self.untouched))
         return bottleneck(Point("script", device, {}), self.trace, self.host, self.cpu, no_trace, step_s, waiting)
+
+    def _all_ranks(self, what: str, steps: int, done: Callable[[ScriptEvents], bool], *command: str) -> bool:
+        """Send a command for this number of steps to all ranks; return whether all are done, or note the reason."""
+        everyone = self._all_events()
+        for events in everyone:
+            events.send(*command)
+        limit_s = REPLY_S + 5 * steps * self._step_s()
+        if self._wait(lambda: all(done(events) or events.error for events in everyone), limit_s):
+            return True
+        self.missing.append(f"{what}: {self._why_ended()}")
+        return False
 
     def _observed(self, what: str) -> bool:
         """Return whether the script can still be observed; otherwise, note the reason."""
