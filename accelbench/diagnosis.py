@@ -130,7 +130,8 @@ def diagnose_process(pid: int, out: Path | None, seconds: float) -> None:
 
 def _record_of_process(info: RunInfo, point: Point, found: ProcessObservation) -> Record:
     reason = "steps of a running process are not observed: start the script by 'accelbench diagnose' for a bottleneck"
-    script = ScriptProfile(waiting_lines=found.input_lines, host_lines=found.host_lines, missing=found.missing)
+    waiting, host, threads = found.lines
+    script = ScriptProfile(waiting_lines=waiting, host_lines=host, thread_lines=threads, missing=found.missing)
     return Record(
         point=point,
         figure="time",

@@ -15,7 +15,7 @@ from accelbench.profiling.records.script import (
     ScriptRank,
     SlowRank,
 )
-from accelbench.report.script_answer import compilation_lines, host_time, rank_lines, waiting_lines
+from accelbench.report.script_answer import compilation_lines, host_time, rank_lines, thread_name, waiting_lines
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,11 @@ def script_part(record: Record) -> ScriptPart | None:
     if script is None:
         return None
     rank_parts = tuple(dict.fromkeys(part for each in script.ranks for part in each.parts))
-    code = (("the wait for the next batch", script.waiting_lines), (host_time(script), script.host_lines))
+    code = (
+        ("the wait for the next batch", script.waiting_lines),
+        (host_time(script), script.host_lines),
+        *((thread_name(each), each.lines) for each in script.thread_lines),
+    )
     return ScriptPart(
         on_input=(*waiting_lines(script), *compilation_lines(script)),
         code=tuple((what, tuple(lines)) for what, lines in code if lines),

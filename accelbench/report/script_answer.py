@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from accelbench.output.format import counted, percent, read
 from accelbench.profiling.records.bottleneck import Bound
 from accelbench.profiling.records.record import Profile, Record
-from accelbench.profiling.records.script import CodeLine, ScriptMemory, ScriptProfile
+from accelbench.profiling.records.script import WORKERS, CodeLine, ScriptMemory, ScriptProfile, ThreadLines
 from accelbench.profiling.records.timing import Timing
 from accelbench.report.bottleneck_text import CONFIRMED, experiment_text, experiments_of
 
@@ -30,6 +30,7 @@ def answer_lines(record: Record) -> Iterator[str]:
         yield from _verdict(profile, profile.script)
     yield from compilation_lines(profile.script)
     yield from _places(host_time(profile.script), profile.script.host_lines)
+    yield from thread_lines(profile.script)
     yield from rank_lines(profile.script, timing)
     yield from memory_lines(profile.script.memory)
     yield from profile.script.missing[:3]
@@ -124,6 +125,17 @@ def host_time(script: ScriptProfile) -> str:
     return "the host's time" if script.waiting is None else "the host's time without input"
 
 
+def thread_lines(script: ScriptProfile) -> Iterator[str]:
+    """Yield one line on each other thread, and on the worker processes, that run the user's own code."""
+    for each in script.thread_lines:
+        yield from _places(thread_name(each), each.lines)
+
+
+def thread_name(found: ThreadLines) -> str:
+    """Return a name such as "the worker processes" or "thread prefetch"."""
+    return f"the {found.name}" if found.name == WORKERS else f"thread {found.name}"
+
+
 def _places(what: str, lines: Sequence[CodeLine]) -> Iterator[str]:
     if lines:
         found = ", ".join(f"{each.file}:{each.line} {each.function} {percent(each.share)}" for each in lines[:LINES])
@@ -149,4 +161,5 @@ def process_lines(pid: int, record: Record) -> Iterator[str]:
             yield f"{name}: {gauge.median:.0f} {gauge.unit} ({gauge.minimum:.0f} to {gauge.maximum:.0f})"
     yield from _places("the input", profile.script.waiting_lines)
     yield from _places("the main thread without input", profile.script.host_lines)
+    yield from thread_lines(profile.script)
     yield f"No bottleneck: {record.reason}"

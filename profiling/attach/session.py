@@ -30,7 +30,7 @@ SOURCES = ("jitted calls", "tf.function calls", "optimizer steps", "fit", "marks
 SPECIAL = ("prefetch", "count", "trace", "exchange", "launches")
 """Commands whose steps are observed in another way than timed ones."""
 FLUSH_S = 0.2
-MAX_STEPS = 1_000_000
+MAX_STEPS = 2_000_000
 OTHERS = 20
 """Number of steps of another optimizer or function, without one of the observed, after which the other is observed."""
 
@@ -217,6 +217,8 @@ class Session:
         if now >= self._due:
             self.flush()
             if self._steps > MAX_STEPS:
+                self.emit("error", f"more than {MAX_STEPS:,} steps before the answer")
+                self.flush()
                 self.detach()
         if self._special:
             self._paused += perf_counter() - now

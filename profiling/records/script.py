@@ -9,6 +9,9 @@ from accelbench.profiling.records.stored import Count, Finite, Positive, Seconds
 SCRIPT = "script:"
 """The beginning of the benchmark's name in the record of a script."""
 
+WORKERS = "worker processes"
+"""The name of the worker processes in `ThreadLines`."""
+
 
 class CodeLine(Stored):
     """A line of the user's own code, with the time that it and the libraries called by it take."""
@@ -21,6 +24,15 @@ class CodeLine(Stored):
     """The function that contains the line."""
     share: Share
     """The share of the samples, 0 to 1."""
+
+
+class ThreadLines(Stored):
+    """Lines of the user's own code in another thread than the main one, or in worker processes."""
+
+    name: str
+    """The name of the thread, or `worker processes` for all of them."""
+    lines: list[CodeLine]
+    """The lines, as shares of the time of the thread, or of the main threads of these processes."""
 
 
 class LargeVariable(Stored):
@@ -104,6 +116,8 @@ class ScriptProfile(Stored):
     """The lines in which the main thread makes a batch or waits for it, as shares of that time."""
     host_lines: list[CodeLine] = []
     """The lines in which the main thread spends the rest of its time, as shares of that time."""
+    thread_lines: list[ThreadLines] = []
+    """The lines of the other threads, and of the worker processes, that run the user's own code."""
     memory: ScriptMemory = ScriptMemory()
     """The memory of the script."""
     world: Several = 1

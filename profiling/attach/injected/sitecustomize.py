@@ -5,7 +5,7 @@ import sys
 
 FOLDER, PATH, RANKS = "ACCELBENCH_ATTACH", "ACCELBENCH_ATTACH_PYTHONPATH", "ACCELBENCH_ATTACH_RANKS"
 """Environment variables: the folder of the observation's files, the script's own `PYTHONPATH`, if it has one, and the
-names of variables that may contain the rank, if a launcher starts ranks."""
+names of variables that may contain the rank, if a launcher starts ranks (`NAME=0`: rank 0 where NAME is set)."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -19,7 +19,8 @@ def observed_folder() -> str | None:
     names = os.environ.get(RANKS)
     if names is None:
         return restore_environment()
-    rank = next((os.environ[name] for name in names.split(",") if os.environ.get(name, "").isdecimal()), None)
+    entries = (entry.partition("=") for entry in names.split(",") if entry.partition("=")[0] in os.environ)
+    rank = next((text for name, _, fixed in entries if (text := fixed or os.environ[name]).isdecimal()), None)
     if rank is None:
         return None
     del os.environ[RANKS]

@@ -16,16 +16,16 @@ from accelbench.profiling.attach import injected
 from accelbench.profiling.child import child_environment
 from accelbench.profiling.files import open_for_appending
 
-TORCH_LAUNCHERS = (
-    "torchrun",
-    "accelerate",
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate.commands.launch",
-)
-"""Programs, and modules after `python -m`, that start the ranks of a script with the environment variable RANK."""
+MPI = "OMPI_COMM_WORLD_RANK,PMI_RANK"
+ACCELERATE = f"RANK,{MPI},ACCELERATE_USE_CPU=0"  # the last one is set for a single process, which has no rank
+TORCH_LAUNCHERS = {
+    **dict.fromkeys(("torchrun", "torch.distributed.run", "torch.distributed.launch"), "RANK"),
+    **dict.fromkeys(("accelerate", "accelerate.commands.launch"), ACCELERATE),
+}
+"""Programs, and modules after `python -m`, that start the ranks of a script, with the environment variables in which
+they state the rank."""
 RANK_VARIABLES = {
-    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun"), "OMPI_COMM_WORLD_RANK,PMI_RANK"),
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun"), MPI),
     "srun": "SLURM_PROCID",
 }
 """Environment variables in which other launchers state the rank."""
@@ -51,8 +51,8 @@ def rank_variables(command: Sequence[str]) -> str | None:
     program, *words = map(os.path.basename, command)
     module = next((word for option, word in itertools.pairwise(words) if option == "-m"), None)
     if program in RANK_VARIABLES:  # which may start another launcher on each node
-        return "RANK" if any(word in TORCH_LAUNCHERS for word in words) else RANK_VARIABLES[program]
-    return "RANK" if program in TORCH_LAUNCHERS or module in TORCH_LAUNCHERS else None
+        return next((TORCH_LAUNCHERS[word] for word in words if word in TORCH_LAUNCHERS), RANK_VARIABLES[program])
+    return TORCH_LAUNCHERS.get(program) or TORCH_LAUNCHERS.get(module or "")
 
 
 def rank_folders(folder: Path) -> dict[int, Path]:

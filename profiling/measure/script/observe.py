@@ -18,13 +18,13 @@ import psutil
 from accelbench.profiling.analysis.bottleneck import bottleneck
 from accelbench.profiling.host.counters import HostCounterSampler, read_process
 from accelbench.profiling.host.profiler import HostProfiler
+from accelbench.profiling.host.workers import sample_workers
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.launch import rank_folders
-from accelbench.profiling.measure.script.lines import code_lines
+from accelbench.profiling.measure.script.lines import CodeLines, code_lines
 from accelbench.profiling.records.bottleneck import Bottleneck, Cause, CpuTime
 from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.point import Point
-from accelbench.profiling.records.script import CodeLine
 from accelbench.profiling.records.trace import Capture, TraceAnalysis
 from accelbench.profiling.trace import chrome
 from accelbench.profiling.trace.analysis import analyze
@@ -39,6 +39,8 @@ TRACE_S, FEWEST_TRACED, MOST_TRACED = 2.0, 3, 50
 """Approximate duration of the traced steps in seconds, and their smallest and largest number."""
 SAMPLED_S = 2.5
 """Shortest duration of the host profile in seconds."""
+WORKERS_S = 2
+"""Duration of the samples of worker processes in seconds."""
 BUDGET, RATE_HZ = 0.2, 50
 """Share of the script's time that py-spy may cost while it samples, and samples per second."""
 EXPERIMENT_S, FEWEST_PREFETCHED, MOST_PREFETCHED = 2.0, 20, 200
@@ -106,8 +108,7 @@ class ScriptObserver:
         self.capture: Capture | None = None
         self.trace: TraceAnalysis | None = None
         self.host: HostProfile | None = None
-        self.waiting_lines: list[CodeLine] = []
-        self.host_lines: list[CodeLine] = []
+        self.lines = CodeLines([], [], [])
         self.host_peak: int | None = None
         """Largest resident memory of the script's process so far, in bytes."""
         self.missing: list[str] = []
@@ -331,8 +332,10 @@ class ScriptObserver:
         if self.host.step_thread is None:
             self.missing += [f"the host profile: {reason}" for reason in self.host.missing]
         folder = Path(self.events.roots[0])
-        stacks = profiler.stacks()["all"]
-        self.waiting_lines, self.host_lines = code_lines(stacks, pid, self.events.is_own, folder)
+        workers, reason = sample_workers(pid, self._run / "host" / "script", RATE_HZ, WORKERS_S)
+        if reason:
+            self.missing.append(f"the lines of the worker processes: {reason}")
+        self.lines = code_lines(profiler.stacks()["all"], pid, workers, self.events.is_own, folder)
 
     def _take_input_away(self) -> None:
         what, everyone = "the experiment on the input", self._all_events()

@@ -14,11 +14,11 @@ from time import perf_counter, sleep
 import psutil
 
 from accelbench.profiling.host.profiler import HostProfiler
+from accelbench.profiling.host.workers import sample_workers
 from accelbench.profiling.machine.nvidia.nvml import Cards, cards_of_process
-from accelbench.profiling.measure.script.lines import code_lines
-from accelbench.profiling.measure.script.observe import BUDGET, RATE_HZ, SAMPLED_S
+from accelbench.profiling.measure.script.lines import CodeLines, code_lines
+from accelbench.profiling.measure.script.observe import BUDGET, RATE_HZ, SAMPLED_S, WORKERS_S
 from accelbench.profiling.records.host import HostProfile
-from accelbench.profiling.records.script import CodeLine
 from accelbench.profiling.records.telemetry import Gauge, Reading
 from accelbench.profiling.telemetry.sampler import summarize
 
@@ -72,8 +72,7 @@ class ProcessObservation:
 
     elapsed_s: float
     host: HostProfile
-    input_lines: list[CodeLine]
-    host_lines: list[CodeLine]
+    lines: CodeLines
     cards: int
     """Number of GPUs on which the process has a context."""
     gauges: dict[str, Gauge]
@@ -95,5 +94,8 @@ def observe_process(process: RunningProcess, folder: Path, seconds: float) -> Pr
             sleep(SENSOR_S)
     elapsed_s = perf_counter() - begin
     host = profiler.result()
-    found = code_lines(profiler.stacks()["all"], process.pid, process.is_own, process.roots[0])
-    return ProcessObservation(elapsed_s, host, *found, len(addresses), summarize(readings), [*missing, *host.missing])
+    workers, reason = sample_workers(process.pid, folder, RATE_HZ, WORKERS_S)
+    if reason:
+        missing.append(f"the lines of the worker processes: {reason}")
+    lines = code_lines(profiler.stacks()["all"], process.pid, workers, process.is_own, process.roots[0])
+    return ProcessObservation(elapsed_s, host, lines, len(addresses), summarize(readings), [*missing, *host.missing])

@@ -90,6 +90,21 @@ def test_a_rank_is_observed_in_a_folder_of_its_own(
     assert (tmp_path / "3").read_text(encoding="utf-8").partition("]")[0] == text
 
 
+@pytest.mark.parametrize(
+    ("variables", "rank"),
+    [({"SINGLE": "True"}, 0), ({"SINGLE": "True", "RANK": "2"}, 2), ({"RANK": ""}, None), ({}, None)],
+)
+def test_a_single_process_without_a_rank_is_rank_0(
+    variables: dict[str, str], rank: int | None
+) -> None:
+    inherited = {name: text for name, text in os.environ.items() if name != "RANK"}
+    with exchange_folder() as exchange:
+        names = {"ACCELBENCH_ATTACH": str(exchange), "ACCELBENCH_ATTACH_RANKS": "RANK,SINGLE=0"}
+        environment = {**inherited, "PYTHONPATH": injected_folder(), **names, **variables}
+        subprocess.run([sys.executable, "-c", ""], env=environment, check=True)
+        assert list(rank_folders(exchange)) == ([] if rank is None else [rank])
+
+
 def test_a_rank_on_another_host_runs_without_observation(tmp_path: Path) -> None:
     missing = {"ACCELBENCH_ATTACH": str(tmp_path / "x-1"), "ACCELBENCH_ATTACH_RANKS": "RANK", "RANK": "1"}
     environment = {**os.environ, "PYTHONPATH": injected_folder(), **missing}
@@ -105,7 +120,7 @@ def test_a_rank_on_another_host_runs_without_observation(tmp_path: Path) -> None
         ("python -m package.train", None),
         ("/opt/bin/torchrun --nproc-per-node 2 train.py", "RANK"),
         ("python -u -m torch.distributed.run train.py", "RANK"),
-        ("accelerate launch train.py", "RANK"),
+        ("accelerate launch train.py", "RANK,OMPI_COMM_WORLD_RANK,PMI_RANK,ACCELERATE_USE_CPU=0"),
         ("mpirun -n 2 python train.py", "OMPI_COMM_WORLD_RANK,PMI_RANK"),
         ("srun -n 2 python train.py", "SLURM_PROCID"),
         ("srun -N 2 torchrun train.py", "RANK"),

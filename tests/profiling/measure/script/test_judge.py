@@ -54,12 +54,28 @@ def test_lines_are_of_the_users_own_files_without_the_libraries_frames(tmp_path:
             f"{thread};<module> (train.py:11);forward (torch/nn/modules/linear.py:5) 9\n"
             f"{thread};_shutdown (threading.py:1) 1\n"
             "thread (0x8): other;work (train.py:30) 50\n"
+            "thread (0x9): idle;wait (threading.py:1) 50\n"
         )
     )
+    fork = "<module> (train.py:9);start (multiprocessing/process.py:5);_bootstrap (multiprocessing/process.py:3)"
+    work = "_worker_loop (torch/utils/data/_utils/worker.py:7);fetch (torch/utils/data/_utils/fetch.py:5)"
+    workers = {
+        21: parse_stacks(f"thread (21): MainThread;{fork};{work};augment (pkg/data.py:4) 30\n"),
+        22: parse_stacks(
+            f"thread (22): MainThread;{fork};_worker_loop (torch/utils/data/_utils/worker.py:1);get (queue.py:2) 20\n"
+            f"thread (22): MainThread;{fork};{work};augment (pkg/data.py:4) 10\n"
+            "thread (23): QueueFeeder;_feed (multiprocessing/queues.py:2) 30\n"
+        ),
+        24: parse_stacks(f"thread (24): MainThread;{fork};compile (torch/_inductor/compile_worker.py:1) 30\n"),
+    }
     is_own = lambda file: path if (path := tmp_path / file).is_file() else None  # noqa: E731
-    waiting, other = code_lines(stacks, 7, is_own, tmp_path)
+    waiting, other, threads = code_lines(stacks, 7, workers, is_own, tmp_path)
     assert [(line.file, line.line, line.share) for line in waiting] == [("pkg/data.py", 4, 0.75), ("train.py", 9, 0.25)]
     assert [(line.file, line.line, line.share) for line in other] == [("train.py", 11, 0.9)]
+    assert [(each.name, [(line.file, line.line, line.share) for line in each.lines]) for each in threads] == [
+        ("worker processes", [("pkg/data.py", 4, pytest.approx(2 / 3))]),
+        ("other", [("train.py", 30, 1.0)]),
+    ]
 
 
 def test_fragmentation_is_the_unused_share_of_the_reserved_memory(tmp_path: Path) -> None:
