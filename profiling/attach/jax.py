@@ -102,7 +102,7 @@ class JittedFunction:
             if self.trains and calls.session.count is not None:
                 calls.session.count.call("jax", self._function, arguments, keywords)
             if launches is not None:
-                launches.begins(self._function, bool(self.trains), (arguments, keywords))
+                launches.begins("jax", self._function, bool(self.trains), (arguments, keywords))
             results = self._function(*arguments, **keywords)
         finally:
             calls.threads.discard(thread)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from .launches import LaunchExperiment
     from .parts import PartTimer
 
-JITTED, FUNCTION, OPTIMIZER, FIT, MARKS = range(5)
-"""Sources of steps in ascending order of precedence: calls of a function compiled by JAX or TensorFlow, steps of an
-optimizer, Keras' `fit`, and the user's marks."""
-SOURCES = ("jitted calls", "tf.function calls", "optimizer steps", "fit", "marks")
+GRADIENT, JITTED, FUNCTION, OPTIMIZER, FIT, MARKS = range(6)
+"""Sources of steps in ascending order of precedence: TensorFlow's eager computations of gradients, calls of a function
+compiled by JAX or TensorFlow, steps of an optimizer, Keras' `fit`, and the user's marks."""
+SOURCES = ("gradients", "jitted calls", "tf.function calls", "optimizer steps", "fit", "marks")
 SPECIAL = ("prefetch", "count", "trace", "exchange", "launches")
 """Commands whose steps are observed in another way than timed ones."""
 FLUSH_S = 0.2

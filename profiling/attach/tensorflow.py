@@ -1,4 +1,4 @@
-"""Hooks of TensorFlow: calls of the compiled function that trains, and the wait for `tf.data`.
+"""Hooks of TensorFlow: calls of the compiled function that trains, eager gradients, and the wait for `tf.data`.
 
 A compiled function trains if gradients are computed while it is traced.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 
-from .session import FUNCTION, Session
+from .session import FUNCTION, GRADIENT, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,19 +32,28 @@ class FunctionCalls:
         if thread in self._outermost:
             return execute(function, *arguments, **keywords)
         self._outermost[thread] = function
+        launches = self._session.launches
+        trains = function in self._training
         try:
+            if launches is not None and _is_eager():
+                launches.begins("tensorflow", function, trains, (arguments, keywords))
             result = execute(function, *arguments, **keywords)
         finally:
             del self._outermost[thread]
-        if function in self._training:
+        if trains or function in self._training:
+            if launches is not None:
+                launches.ended([])
             if self._session.count is not None:
                 self._session.count.call("tensorflow", function, arguments, keywords)
             self._session.guarded(self._session.counted_step, FUNCTION, id(function), "tensorflow")
         return result
 
-    def gradient_computed(self) -> None:
-        """Note that the function which this thread traces trains; a strategy traces in threads of its own."""
-        if not self._outermost or _is_eager():
+    def gradient_computed(self, sources: Any) -> None:
+        """End a step if the gradient was computed eagerly; otherwise, note that the function that is traced trains."""
+        if _is_eager():
+            self._session.counted_step(GRADIENT, _first_id(sources), "tensorflow")
+            return
+        if not self._outermost:  # a strategy traces in threads of its own
             return
         functions = list(self._outermost.values())
         self._training.add(self._outermost.get(get_ident(), functions[-1]))
@@ -58,9 +67,10 @@ def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
         return calls[0].call(function, execute, arguments, keywords)
 
     def gradient(compute: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        if calls:
-            session.guarded(calls[0].gradient_computed)
-        return compute(*arguments, **keywords)
+        result = compute(*arguments, **keywords)
+        if calls:  # of (tape, target, sources, …)
+            session.guarded(calls[0].gradient_computed, keywords.get("sources", arguments[2:3]))
+        return result
 
     def next_batch(produce: Callable[[Any], Any], iterator: Any) -> Any:
         return session.next_batch(iterator, produce) if _is_eager() else produce(iterator)
@@ -77,6 +87,13 @@ def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
             module.OwnedIterator, "__next__", next_batch
         ),
     }
+
+
+def _first_id(sources: Any) -> int:
+    """Return the identity of the first variable of a nest: that of one model, if a script trains several in turns."""
+    while isinstance(sources, (list, tuple, dict)) and sources:
+        sources = next(iter(sources.values() if isinstance(sources, dict) else sources))
+    return id(sources)
 
 
 def _is_eager() -> bool:

@@ -96,7 +96,7 @@ class SlowRank(Stored):
 class ScriptProfile(Stored):
     """Steps of a user's script, and the lines of its own code that take the time."""
 
-    steps_by: Literal["jitted calls", "tf.function calls", "optimizer steps", "fit", "marks"] | None = None
+    steps_by: Literal["gradients", "jitted calls", "tf.function calls", "optimizer steps", "fit", "marks"] | None = None
     """The source of the steps; null if no step was found."""
     examples: float | None = None
     """The mean number of examples per step; null if no batch was observed."""

@@ -75,6 +75,7 @@ CASES = (
     ScriptCase("tensorflow_large_product", DEVICE, needs=("tensorflow",)),
     ScriptCase("torch_slow_exchange", ("communication-bound",), ("1000000",), launcher=TWO_RANKS),
     ScriptCase("jax_logged_step", HOST, needs=("jax",)),
+    ScriptCase("tensorflow_logged_step", HOST, needs=("tensorflow",)),
     ScriptCase("lightning_slow_input", INPUT, needs=("torch", "lightning")),
     ScriptCase("transformers_trainer", DEVICE, needs=("torch", "transformers")),
 )

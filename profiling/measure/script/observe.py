@@ -392,8 +392,8 @@ class ScriptObserver:
         if self.others:
             self.missing.append(f"{what}: not with several ranks")
             return
-        if self.events.source in ("optimizer steps", "tf.function calls"):
-            self.missing.append(f"{what}: only for functions compiled by JAX")
+        if self.events.source in ("optimizer steps", "gradients"):
+            self.missing.append(f"{what}: only for functions compiled by JAX or TensorFlow")
             return
         if not self._observed(what):
             return

@@ -94,9 +94,7 @@ def test_a_rank_is_observed_in_a_folder_of_its_own(
     ("variables", "rank"),
     [({"SINGLE": "True"}, 0), ({"SINGLE": "True", "RANK": "2"}, 2), ({"RANK": ""}, None), ({}, None)],
 )
-def test_a_single_process_without_a_rank_is_rank_0(
-    variables: dict[str, str], rank: int | None
-) -> None:
+def test_a_single_process_without_a_rank_is_rank_0(variables: dict[str, str], rank: int | None) -> None:
     inherited = {name: text for name, text in os.environ.items() if name != "RANK"}
     with exchange_folder() as exchange:
         names = {"ACCELBENCH_ATTACH": str(exchange), "ACCELBENCH_ATTACH_RANKS": "RANK,SINGLE=0"}

@@ -78,6 +78,17 @@ def eager():
         train_step(model, optimizer, model)(batch)
 
 
+def gan():
+    first, second = tf.Variable(tf.ones((3, 2))), {"w": tf.Variable(tf.ones((3, 2)))}
+    for batch in batches():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((batch @ first) ** 2)
+        first.assign_sub(0.01 * tape.gradient(loss, [first])[0])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((batch @ second["w"]) ** 2)
+        second["w"].assign_sub(0.01 * tape.gradient(target=loss, sources=second)["w"])
+
+
 def compiled_gradients():
     model, optimizer = new_model()
 
@@ -139,7 +150,7 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
 found = {}
-for loop in (compiled, method, eager, compiled_gradients, train_on_batch, fit, strategy, without_training,
+for loop in (compiled, method, eager, gan, compiled_gradients, train_on_batch, fit, strategy, without_training,
              rows_of_different_lengths):
     with exchange_folder() as folder:
         session = Session(str(folder))
@@ -175,6 +186,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("compiled", "tf.function calls", 8),
         ("method", "tf.function calls", 8),
         ("eager", "optimizer steps", 8),
+        ("gan", "gradients", 8),
         ("compiled_gradients", "optimizer steps", 8),
         ("train_on_batch", "tf.function calls", 8),
         ("fit", "fit", 0),
