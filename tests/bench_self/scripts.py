@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -156,7 +157,7 @@ def diagnosed(case: ScriptCase, script: Path | None = None) -> Record:
         process = subprocess.run(
             [*diagnose, "--out", str(run), sys.executable, *case.launcher, str(file), *case.arguments],
             cwd=folder,
-            env=environment(),
+            env={**environment(), "PYTHONPATH": os.environ.get("PYTHONPATH", "")},  # as users have it
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
