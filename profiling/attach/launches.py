@@ -42,7 +42,7 @@ class LaunchExperiment:
         return self.over
 
     def begins(self, framework: str, function: Any, trains: bool, arguments: Any) -> None:
-        """Observe the begin of a call of a compiled function; the experiment takes place before the call that trains."""
+        """Observe the begin of a call of a compiled function; the experiment precedes the call that trains."""
         if self.over or self._returned is None:
             return
         if not trains:

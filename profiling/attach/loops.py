@@ -39,7 +39,7 @@ class JaxLoop:
     """Loop of a function compiled by `jax.jit`; its value in a `with` block launches a number of calls."""
 
     def __init__(self, function: Any, arguments: Any, returned: list[Any]) -> None:
-        """Prepare the loop of a call with these arguments; `returned` are weak references to the last call's results."""
+        """Prepare the loop of a call with these arguments; `returned` are weak references to the last results."""
         jax: Any = sys.modules["jax"]
         leaves, tree = jax.tree_util.tree_flatten(arguments)
         alive = [reference and reference() for reference in returned]

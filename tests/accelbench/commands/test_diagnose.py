@@ -325,6 +325,16 @@ def test_a_loop_of_tensorflow_waits_for_its_input_and_the_training_is_the_same(t
 
 
 @pytest.mark.slow
+@pytest.mark.needs("tensorflow")
+def test_a_loop_of_tensorflow_in_one_launch_leaves_the_training_as_it_is(tmp_path: Path) -> None:
+    trained("tensorflow_logged_step.py", tmp_path)
+    found = diagnosed(tmp_path)["profile"]
+    assert found["bottleneck"]["bound"] == "dispatch-bound"
+    assert found["bottleneck"]["one_launch"], found["script"]["missing"]
+    assert found["bottleneck"]["one_launch"]["speedup"] > 1
+
+
+@pytest.mark.slow
 @pytest.mark.needs("torch")
 def test_the_slow_one_of_two_ranks_is_found(accelbench: Run, tmp_path: Path) -> None:
     launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from accelbench.profiling.attach.launches import SAMPLES
 from tests.conftest import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("tensorflow")]
@@ -164,6 +165,45 @@ for loop in (compiled, method, eager, gan, compiled_gradients, train_on_batch, f
         events.read()
     found[loop.__name__] = [events.source, len(events.steps), [step.examples for step in events.steps], events.loader,
                             events.error, BEFORE == [getattr(*place) for place in PLACES], events.flops]
+
+TABLE = tf.lookup.experimental.MutableHashTable(tf.int32, tf.int32, 1)
+EFFECTS = {
+    "none": lambda batch: batch,
+    "print": lambda batch: (batch, tf.print(batch[0, 0], output_stream="file:///dev/null"))[0],
+    "random": lambda batch: batch + tf.random.uniform(()),
+    "table": lambda batch: batch + tf.cast(TABLE.lookup(tf.constant(1)), tf.float32),
+}
+
+
+def trained(session, effect):
+    weights = tf.Variable(tf.ones((3, 2)))
+
+    @tf.function
+    def step(batch):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((effect(batch) @ weights) ** 2)
+        weights.assign_sub(0.001 * tape.gradient(loss, weights))
+
+    step(tf.ones((8, 3)))
+    session._execute("launches")
+    for _ in range(6):
+        step(tf.ones((8, 3)))
+    return weights.numpy().tolist()
+
+
+launched = {}
+for name, effect in EFFECTS.items():
+    with exchange_folder() as folder:
+        session = Session(str(folder))
+        ImportWatch({**tensorflow_hooks.hooks(session), **keras_hooks.hooks(session)})
+        weights = trained(session, effect)
+        session.flush()
+        session.detach()
+        plain = trained(session, effect)
+        events = ScriptEvents(folder)
+        events.read()
+    launched[name] = [*events.launches, name == "random" or weights == plain]
+found["launched"] = launched
 print(json.dumps(found))
 """
 
@@ -221,3 +261,14 @@ def test_flops_of_compiled_functions_are_counted(observed: dict[str, Any], loop:
 def test_flops_of_eager_operations_and_of_unknown_batches_are_not_counted(observed: dict[str, Any]) -> None:
     assert not observed["eager"][-1][0]
     assert all(observed[loop][-1][1] for loop in ("eager", "fit"))
+
+
+def test_a_loop_of_many_calls_restores_the_variables(observed: dict[str, Any]) -> None:
+    seconds, refused, same = observed["launched"]["none"]
+    assert (len(seconds), refused, same) == (SAMPLES, None, True)
+
+
+@pytest.mark.parametrize("effect", ["print", "random", "table"])
+def test_functions_with_effects_are_not_called_in_a_loop(observed: dict[str, Any], effect: str) -> None:
+    seconds, refused, same = observed["launched"][effect]
+    assert (seconds, bool(refused), same) == ([], True, True)
