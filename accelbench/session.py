@@ -26,6 +26,7 @@ from accelbench.output.console import PlainConsole, say
 from accelbench.output.plain_text import one_line
 from accelbench.profiling.machine.cpu_probe import with_bandwidths
 from accelbench.profiling.machine.environment.collect import collect
+from accelbench.profiling.machine.environment.tpu import with_tpus
 from accelbench.profiling.machine.packages import missing_trace_packages
 from accelbench.profiling.records.point import Device, Point
 from accelbench.profiling.records.record import Status
@@ -135,6 +136,9 @@ def new_run(
     `command` is the stored command line, by default the command line of this process.
     """
     run_id = new_run_id(plan.label)
+    environment = with_bandwidths(collect())
+    if plan.device == "tpu":
+        environment = with_tpus(environment)
     info = RunInfo(
         run_id=run_id,
         created=now(),
@@ -146,7 +150,7 @@ def new_run(
         settings=plan.settings,
         label=label or Label(),
         plan=[replace(point, seed=plan.settings.seed) for point in plan.points],
-        environment=with_bandwidths(collect()),
+        environment=environment,
         earlier_ceilings=plan.earlier,
         best_ceilings=plan.best,
     )

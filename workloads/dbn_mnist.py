@@ -63,7 +63,8 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     """Train a deep belief network on real digits: pre-training as Boltzmann machines, then fine-tuning with labels.
 
     Step times are measured on the contrastive divergence of the first machine, which no other workload covers. The
-    durations of each layer's pre-training and of the fine-tuning are additional metrics.
+    durations of each layer's pre-training and of the fine-tuning are additional metrics. Loss, accuracy and the other
+    qualities by epoch are of the fine-tuning.
     """
     import keras
     import numpy as np
@@ -71,12 +72,13 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
     from scipy.special import expit
 
     from accelbench.profiling.machine.free_memory import require_memory
-    from accelbench.profiling.timing.steps import StepClock
+    from accelbench.profiling.timing.steps import QualityCurve, StepClock
     from accelbench.workloads.data import load_mnist
     from accelbench.workloads.data.pipeline import feed
+    from accelbench.workloads.data.split import evenly
     from accelbench.workloads.training.experiment import experiment
     from accelbench.workloads.training.keras_model import jit_compile
-    from accelbench.workloads.training.quality import CLASSIFIER, classification, confusion_of
+    from accelbench.workloads.training.quality import CLASSIFIER, classification, confusion_of, training_quality
     from accelbench.workloads.training.rbm import rbm
 
     digits = load_mnist()
@@ -143,20 +145,29 @@ def dbn_mnist(point: Point, strategy: Strategy) -> Training:
         error_before = reconstruction_error()
         errors = pretrain(callbacks)
         clock = StepClock()
-        begin = perf_counter()
-        tuned = strategy.train(network, labelled, point["epochs"], [clock.callback()])
-        seconds["fine_tuning"] = perf_counter() - begin
+        quality = QualityCurve(fine_tuning(), clock)
+        begin = clock.now()
+        tuned = strategy.train(network, labelled, point["epochs"], [clock.callback(), quality.callback()])
+        seconds["fine_tuning"] = (clock.now() - begin) * 1e-9
         epochs = [epoch.seconds for epoch in clock.epochs]
         seconds["fine_tuning_epoch"] = float(np.median(epochs[1:] or epochs))
         seconds["fine_tuning_step"] = float(np.median(clock.samples() or [math.nan]))
-        return {
-            "reconstruction_error": errors,
-            "fine_tuning_loss": tuned["loss"],
-            "fine_tuning_accuracy": tuned["accuracy"],
-        }
+        curves = {name: tuned[name] for name in ("loss", "accuracy")}
+        return {"reconstruction_error": errors, **curves, **quality.curves()}
 
-    def probabilities() -> Any:
-        return network.predict(x_test, batch_size=batch, verbose=0)
+    def probabilities(images: Any = x_test) -> Any:
+        return network.predict(images, batch_size=batch, verbose=0)
+
+    sample = evenly(min(len(x_test), len(x_train)), len(x_train))
+
+    def fine_tuning() -> Training:
+        """Return the training whose quality is evaluated after each epoch of the fine-tuning."""
+        return replace(
+            training,
+            evaluate=lambda: classification(digits.y_test, probabilities()),
+            evaluate_training=lambda: training_quality(digits.y_train[sample], probabilities(x_train[sample])),
+            qualities=CLASSIFIER,
+        )
 
     def evaluate() -> dict[str, Metric]:
         return (
@@ -219,7 +230,7 @@ def check(
 
     floor, share = next(floors for width, least, *floors in FLOORS if units >= width and steps >= least)
     classifier = verify_classifier(
-        {"loss": history["fine_tuning_loss"]},
+        history,
         metrics,
         parameters=int(metrics["network_parameters"].value),
         expected_parameters=parameters(depth, units),

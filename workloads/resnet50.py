@@ -50,11 +50,11 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
     import numpy as np
 
     from accelbench.profiling.machine.free_memory import require_memory
-    from accelbench.workloads.data.imagenet import load_imagenet
+    from accelbench.workloads.data.imagenet import Images, load_imagenet
     from accelbench.workloads.data.pipeline import feed
     from accelbench.workloads.training.experiment import experiment
     from accelbench.workloads.training.keras_model import jit_compile
-    from accelbench.workloads.training.quality import CLASSIFIER, classification, confusion_of
+    from accelbench.workloads.training.quality import CLASSIFIER, classification, confusion_of, training_quality
 
     size, batch = point["image"], strategy.batch
     if size % SMALLEST:
@@ -87,13 +87,17 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
     last: list[tuple[Any, Any]] = []
     """Labels and probabilities of the last evaluation."""
 
+    def predicted(examples: Images) -> tuple[Any, Any]:
+        """Return labels (N,) and probabilities (N, classes) of the images that fill batches."""
+        one_pass = feed(point, examples, batch=min(batch, len(examples)), epochs=1, shuffle=False)
+        probabilities = strategy.predict(model, one_pass.data, steps=one_pass.steps)
+        return examples.known_labels[: len(probabilities)], probabilities
+
     def evaluate() -> dict[str, Metric]:
         fallen = {"loss_first": Metric(losses[0]), "loss_last": Metric(losses[-1])} if losses else {}
         if not images:
             return fallen
-        held_out = feed(point, images.held_out, batch=min(batch, len(images.held_out)), epochs=1, shuffle=False)
-        probabilities = strategy.predict(model, held_out.data, steps=held_out.steps)
-        last[:] = [(images.labels[: len(probabilities)], probabilities)]
+        last[:] = [predicted(images.held_out)]
         return fallen | classification(*last[0])
 
     def verify(history: Mapping[str, list[float]], qualities: dict[str, Metric]) -> Verification:
@@ -118,6 +122,7 @@ def resnet50(point: Point, strategy: Strategy) -> Training:
         qualities=CLASSIFIER if images else (),
         item="images",
         confusion=(lambda: confusion_of(*last[0])) if images else None,
+        evaluate_training=(lambda: training_quality(*predicted(images.train_sample))) if images else None,
     )
 
 

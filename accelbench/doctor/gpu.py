@@ -55,7 +55,7 @@ def gpu_trials(gpu: GpuBackend) -> tuple[Trial, ...]:
     of_nvidia = (
         _trial("Numba", "numba", ("numba.cuda",), none, install, needed=True),
         _trial("NVBench", "nvbench", ("cuda.bench",), none, install, needed=True),
-        _trial("cuBLASLt", "cublaslt", ("cupy", "cuda.pathfinder"), "no int8 and fp8 products", install),
+        _trial("cuBLASLt", "cublaslt", ("cupy", "cuda.pathfinder"), "no products of 8-bit and 4-bit types", install),
     )
     return (
         *([_trial("CuPy", "cupy", ("cupy",), none, install, needed=True)] if "cupy" in gpu.libraries else []),

@@ -17,6 +17,7 @@ MATTERS = (
     "gpus",
     "cuda.*",
     "gpus.*",
+    "tpus.*",
     "cpu.model",
     "cpu.governor",
     "cpu.frequency_mhz",

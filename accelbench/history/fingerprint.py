@@ -1,4 +1,4 @@
-"""Identification of a machine's runs by its hardware as text: CPU model, number of CPUs, GPUs; no host name."""
+"""Identification of a machine's runs by its hardware as text: CPU model, number of CPUs, GPUs, TPUs; no host name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def hardware_text(environment: Environment, nodes: int = 1) -> str:
     """Return the hardware of a machine, or of several equal ones, as text."""
     cpu, quota = environment.cpu, environment.limits.cpu_quota
     limited = "" if quota is None else f" with a quota of {quota:g}"
-    cards = Counter(gpu.name for gpu in environment.gpus)
+    cards = Counter([gpu.name for gpu in environment.gpus] + [tpu.name for tpu in environment.tpus])
     # Points of one core on other cores than the fastest ones have a history of their own.
     slower = cpu.kinds and cpu.one_core_kind != cpu.kinds[0].name
     parts = [

@@ -35,5 +35,5 @@ def _machine(info: RunInfo) -> str:
     parts = [f"{cpu}, {environment.cpu.usable} of {environment.cpu.logical} logical CPUs"]
     if kind := environment.cpu.one_core_kind:
         parts.append(f"one core: {kind}")
-    names = [gpu.name for gpu in environment.gpus]
+    names = [gpu.name for gpu in environment.gpus] + [tpu.name for tpu in environment.tpus]
     return " · ".join(parts + [f"{names.count(name)}× {name}" for name in dict.fromkeys(names)])

@@ -49,9 +49,15 @@ FORMATS = {
 
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """Unit roundoff: half the distance from 1 to the next number."""
-ACCUMULATION = {"float64": UNIT_ROUNDOFF["float64"], "float32": UNIT_ROUNDOFF["float32"], "fp8": 2.0**-13}
+ACCUMULATION = {
+    "float64": UNIT_ROUNDOFF["float64"],
+    "float32": UNIT_ROUNDOFF["float32"],
+    "fp8": 2.0**-13,
+    "mxfp8": 2.0**-13,
+}
 """Unit roundoff of partial sums. All other types accumulate in float32, which tensor cores may truncate: 2⁻²³. Hopper's
-tensor cores keep 13 fractional bits in sums of fp8 products (DeepSeek-V3 Technical Report, 2024, section 3.3.2)."""
+tensor cores keep 13 fractional bits in sums of fp8 products (DeepSeek-V3 Technical Report, 2024, section 3.3.2); the
+same is allowed for mxfp8 on Blackwell."""
 
 
 def poison_byte(result: str) -> int:

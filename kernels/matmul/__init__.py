@@ -10,6 +10,8 @@ DTYPES = {
     "gpu": ("float64", "float32", "tf32", "float16", "bfloat16", "int8", "fp8"),
     "tpu": ("bfloat16", "float32", "int8"),
 }
+BLOCK_SCALED = ("mxfp8", "nvfp4")
+"""Types of NVIDIA's Blackwell, measured on request: other GPUs lack them."""
 HALF = ("float16", "bfloat16")
 ONLY: Only = {
     "impl": {
@@ -23,8 +25,14 @@ ONLY: Only = {
 """Types of our own kernels; the vendor's library and JAX have all types of the device."""
 
 
-BY_DEVICE: Only = {"dtype": {"tf32": {"device": ("gpu",)}, "float64": {"device": ("cpu", "gpu")}}}
-"""Types that not every kind of device has. Narrow types are not measured on CPUs by default."""
+BY_DEVICE: Only = {
+    "dtype": {
+        "tf32": {"device": ("gpu",)},
+        "float64": {"device": ("cpu", "gpu")},
+        **{dtype: {"device": ("gpu",), "impl": ("vendor",)} for dtype in BLOCK_SCALED},
+    }
+}
+"""Types that not every kind of device or implementation has. Narrow types are not measured on CPUs by default."""
 
 
 @benchmark(
@@ -32,7 +40,7 @@ BY_DEVICE: Only = {"dtype": {"tf32": {"device": ("gpu",)}, "float64": {"device":
     devices=("cpu", "gpu", "tpu"),
     module="accelbench.kernels.matmul.{device}_{impl}",
     axes={"dtype": DTYPES, "n": {"cpu": (1024, 2048), "gpu": (4096, 8192), "tpu": (4096, 8192)}},
-    choices={"dtype": DTYPES["gpu"]},
+    choices={"dtype": (*DTYPES["gpu"], *BLOCK_SCALED)},
     only={**ONLY, **BY_DEVICE},
     metric="flops",
     bound="arithmetic",

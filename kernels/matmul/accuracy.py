@@ -24,7 +24,7 @@ AT_ONCE = 1 << 16
 SAFETY = 4.0
 """Tolerance as a multiple of the expected error. The estimate for the worst row, from four probes, is 2–3 times its
 expectation for random rounding; a lower precision, a missing block or a few wrong elements in a row exceed 4 times."""
-OUTPUT = {"tf32": UNIT_ROUNDOFF["float32"], "fp8": UNIT_ROUNDOFF["bfloat16"]}
+OUTPUT = {"tf32": UNIT_ROUNDOFF["float32"], **dict.fromkeys(("fp8", "mxfp8", "nvfp4"), UNIT_ROUNDOFF["bfloat16"])}
 """Unit roundoff of C if its type differs from the type of A and B."""
 SMALLEST_NORMAL = {"float16": 2.0**-14}
 """Smallest normal number of the type of C, for types in which elements of C may be smaller."""
@@ -38,8 +38,8 @@ def tolerance(dtype: str, k: int) -> float:
     An element of C is a sum of k products with mean 0 and variance 1. After j terms the partial sum is about √j and
     its rounding error u·√j, independent of the others. Together these errors are u·√(Σj) = u·k/√2, that is u·√(k/2)
     relative to the result, which is about √k. Rounding C adds its unit roundoff. For tf32, rounding A and B adds √2
-    times the unit roundoff of tf32 to every product and so to the sum. A and B of float16, bfloat16 and fp8 are exact,
-    because they are generated in these types.
+    times the unit roundoff of tf32 to every product and so to the sum. A and B of float16, bfloat16, fp8 and the
+    block-scaled types are exact, because they are generated in these types.
     """
     accumulation = ACCUMULATION.get(dtype, 2.0**-23)
     inputs = math.sqrt(2) * UNIT_ROUNDOFF["tf32"] if dtype == "tf32" else 0.0

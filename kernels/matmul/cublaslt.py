@@ -1,7 +1,7 @@
-"""Products of int8 and fp8 by NVIDIA's cuBLASLt, through ctypes.
+"""Products of int8, fp8 and block-scaled types by NVIDIA's cuBLASLt, through ctypes.
 
 Enumerators are from library_types.h, cublas_api.h and cublasLt.h of CUDA 12.9, with their names. cuBLASLt is
-column-major and requires the first matrix transposed and the second one not for both types ("TN", cuBLAS manual,
+column-major and requires the first matrix transposed and the second one not for these types ("TN", cuBLAS manual,
 cublasLtMatmul). A row-major product with B stored by columns has this form: Cᵀ = Bᵀ·Aᵀ.
 """
 
@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from accelbench.kernels.matmul.gpu_task import MatmulOperands
+from accelbench.kernels.matmul.shapes import Product
 from accelbench.profiling.benchmark import Skip
 from accelbench.profiling.machine.nvidia.cuda import library
 
@@ -23,6 +24,9 @@ CUBLAS_STATUS_SUCCESS = 0
 CUBLAS_STATUS_NOT_SUPPORTED = 15
 CUBLAS_OP_N, CUBLAS_OP_T = 0, 1
 CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB = 3, 4
+CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER = 17, 18
+CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE = 31, 32
+CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3, CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0 = 1, 2
 CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 5, 6
 CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1
 WORKSPACE = 32 << 20
@@ -38,6 +42,8 @@ class CublasLtTypes:
     compute_type: int
     scale_type: int
     scalar: Any
+    scale_mode: int | None = None
+    """Mode of the scales of A and B; None for types without scales."""
 
 
 ARITHMETIC = {
@@ -45,7 +51,12 @@ ARITHMETIC = {
     "int8": CublasLtTypes(3, 10, 72, 10, c_int32),
     # CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F; without "fast accumulation"
     "fp8": CublasLtTypes(28, 14, 68, 0, c_float),
+    "mxfp8": CublasLtTypes(28, 14, 68, 0, c_float, CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0),
+    # CUDA_R_4F_E2M1
+    "nvfp4": CublasLtTypes(33, 14, 68, 0, c_float, CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3),
 }
+BLOCK_SCALED_VERSION = 120800
+"""First version of cuBLASLt with block-scaled types, as `cublasLtGetVersion` returns it: 12.8."""
 
 
 class Algorithm(ctypes.Structure):
@@ -72,6 +83,11 @@ class Library:
     def __init__(self, path: str) -> None:
         self._functions = ctypes.CDLL(path)
         self._functions.cublasLtGetStatusName.restype = ctypes.c_char_p
+        self._functions.cublasLtGetVersion.restype = c_size_t
+
+    def version(self) -> int:
+        """Return the version: 120804 for 12.8.4."""
+        return int(self._functions.cublasLtGetVersion())
 
     def status(self, name: str, *args: Any) -> int:
         """Call `cublasLt<name>` and return its status."""
@@ -98,20 +114,31 @@ class Library:
 
 
 class Multiplication:
-    """Descriptors of one product, and the algorithm that cuBLASLt's heuristic prefers for it."""
+    """Descriptors of one product, and the algorithm that cuBLASLt's heuristic prefers for it.
 
-    def __init__(self, lt: Library, dtype: str, m: int, n: int, k: int, batch: int) -> None:
+    `scales` are the addresses of the scales of A and B, for a block-scaled type.
+    """
+
+    def __init__(self, lt: Library, dtype: str, sizes: Product, scales: tuple[int, int] | None = None) -> None:
         how = ARITHMETIC[dtype]
         self.lt, self.scalar = lt, how.scalar
         self.operation = lt.create(self, "MatmulDesc", how.compute_type, how.scale_type)
-        for attribute, value in (
-            (CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T),
-            (CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N),
-        ):
-            lt.set("MatmulDesc", self.operation, attribute, c_int32(value))
-        self.first = self._layout(how.data_type, k, n, batch)
-        self.second = self._layout(how.data_type, k, m, batch)
-        self.result = self._layout(how.result_type, n, m, batch)
+        attributes: dict[int, Any] = {
+            CUBLASLT_MATMUL_DESC_TRANSA: c_int32(CUBLAS_OP_T),
+            CUBLASLT_MATMUL_DESC_TRANSB: c_int32(CUBLAS_OP_N),
+        }
+        if scales is not None and how.scale_mode is not None:
+            attributes |= {
+                CUBLASLT_MATMUL_DESC_A_SCALE_MODE: c_int32(how.scale_mode),
+                CUBLASLT_MATMUL_DESC_B_SCALE_MODE: c_int32(how.scale_mode),
+                CUBLASLT_MATMUL_DESC_A_SCALE_POINTER: c_void_p(scales[1]),
+                CUBLASLT_MATMUL_DESC_B_SCALE_POINTER: c_void_p(scales[0]),
+            }
+        for attribute, value in attributes.items():
+            lt.set("MatmulDesc", self.operation, attribute, value)
+        self.first = self._layout(how.data_type, sizes.k, sizes.n, sizes.batch)
+        self.second = self._layout(how.data_type, sizes.k, sizes.m, sizes.batch)
+        self.result = self._layout(how.result_type, sizes.n, sizes.m, sizes.batch)
         self.algorithm = Algorithm()
         """Algorithm, set by `choose`, which must be called before `enqueue`."""
 
@@ -154,17 +181,37 @@ def _library() -> Library:
     return Library(library("cuda.pathfinder").load_nvidia_dynamic_lib("cublasLt").abs_path)
 
 
+def require_block_scaled(dtype: str) -> None:
+    """Raise Skip if cuBLASLt is older than the block-scaled types."""
+    version = _library().version()
+    if version < BLOCK_SCALED_VERSION:
+        found = ".".join(map(str, divmod(version // 100, 100)))
+        raise Skip(f"{dtype} needs cuBLASLt 12.8 or newer, and this is {found}: update the package nvidia-cublas")
+
+
 def bind(operands: MatmulOperands) -> Callable[[int], None]:
     """Return `run(stream)`, which enqueues the product; Skip if cuBLASLt has no algorithm for it on this device."""
-    lt, sizes = _library(), operands.padded
-    product = Multiplication(lt, operands.dtype, sizes.m, sizes.n, sizes.k, sizes.batch)
-    handle = lt.create(product, "")
+    product = Multiplication(_library(), operands.dtype, operands.padded)
+    return enqueued(product, operands.dtype, operands.a, operands.b, operands.c)
+
+
+def bind_block_scaled(
+    dtype: str, sizes: Product, a: Any, b: Any, scales: tuple[Any, Any], c: Any
+) -> Callable[[int], None]:
+    """Return `run(stream)` as `bind` does, for elements of A and B (by columns) and their scales in device arrays."""
+    addresses = scales[0].data.ptr, scales[1].data.ptr
+    return enqueued(Multiplication(_library(), dtype, sizes, addresses), dtype, a, b, c)
+
+
+def enqueued(product: Multiplication, dtype: str, a: Any, b: Any, c: Any) -> Callable[[int], None]:
+    """Return `run(stream)`, which enqueues a product; Skip if cuBLASLt has no algorithm for it on this device."""
+    handle = product.lt.create(product, "")
     if not product.choose(handle):
-        raise Skip(f"cuBLASLt has no algorithm for this product of {operands.dtype} matrices on this device")
+        raise Skip(f"cuBLASLt has no algorithm for this product of {dtype} matrices on this device")
     workspace = library("cupy").empty(WORKSPACE, "uint8")
-    a, b, c = (matrix.data.ptr for matrix in (operands.a, operands.b, operands.c))
+    at_a, at_b, at_c = (matrix.data.ptr for matrix in (a, b, c))
 
     def run(stream: int) -> None:
-        product.enqueue(handle, a, b, c, workspace.data.ptr, stream)
+        product.enqueue(handle, at_a, at_b, at_c, workspace.data.ptr, stream)
 
     return run

@@ -60,6 +60,8 @@ class MatmulOperands:
 
 
 Bind = Callable[[MatmulOperands], Callable[[int], object]]
+Values = Callable[[], tuple[Any, Any]]
+"""Function that returns the exact values of A (batch, m, k) and B (batch, k, n)."""
 
 
 def gpu_task(
@@ -81,7 +83,7 @@ def gpu_task(
     product, dtype = Product.of(point), str(point["dtype"])
     kind = FORMATS[dtype]
     stored, result = kind.storage, FORMATS[kind.result].storage
-    m, n, k = (_round_up(size, ALIGNMENT // kind.itemsize) for size in (product.m, product.n, product.k))
+    m, n, k = (round_up(size, ALIGNMENT // kind.itemsize) for size in (product.m, product.n, product.k))
     padded = Product(m, n, k, product.batch)
     require_device_memory(padded.bytes(kind.itemsize, kind.result_itemsize) + workspace(padded))
     rng = point.rng()
@@ -89,19 +91,40 @@ def gpu_task(
     b = cupy.empty((product.batch, n, k) if b_by_columns else (product.batch, k, n), stored)
     c = cupy.empty((product.batch, m, n), result)
     work_memory = cupy.empty(workspace(padded), "uint8")
-    run_on = bind(MatmulOperands(product, dtype, a, b, c, work_memory))
 
-    def load() -> tuple[Any, Any]:
-        """Write random A and B to the device, and return them without padding."""
+    def load() -> Values:
         used_b = (product.n, product.k) if b_by_columns else (product.k, product.n)
-        host_a = _draw_padded(rng, a.shape, dtype, product.m, product.k)
-        host_b = _draw_padded(rng, b.shape, dtype, *used_b)
+        host_a = draw_padded(rng, a.shape, dtype, product.m, product.k)
+        host_b = draw_padded(rng, b.shape, dtype, *used_b)
         a.set(host_a)
         b.set(host_b)
-        b_by_rows = host_b.swapaxes(1, 2) if b_by_columns else host_b
-        return host_a[:, : product.m, : product.k], b_by_rows[:, : product.k, : product.n]
+        by_rows = host_b.swapaxes(1, 2) if b_by_columns else host_b
+        used = host_a[:, : product.m, : product.k], by_rows[:, : product.k, : product.n]
+        return lambda: (from_storage(used[0], dtype), from_storage(used[1], dtype))
 
-    loaded = [load()]  # host copies for the first check, which releases them
+    run_on = bind(MatmulOperands(product, dtype, a, b, c, work_memory))
+    work = Work(product.flops, product.bytes(kind.itemsize, kind.result_itemsize), unit_kind=unit_kind)
+    return product_task(product, dtype, run_on, load, c, kind.result, work, rng, work_memory)
+
+
+def product_task(
+    product: Product,
+    dtype: str,
+    run_on: Callable[[int], object],
+    load: Callable[[], Values],
+    c: Any,
+    result: str,
+    work: Work,
+    rng: np.random.Generator,
+    work_memory: Any,
+) -> Task:
+    """Return the task of `run_on(stream)`, which enqueues the product of the matrices that `load` writes.
+
+    `c` is the device array of the padded result, in the format `result`. `load` writes new random matrices to the
+    device, and returns the function that returns their exact values without padding; its first result is used by the
+    first check only. `work_memory` is poisoned like C.
+    """
+    loaded = [load()]
 
     def run(stream: int = 0) -> None:
         run_on(stream)
@@ -109,23 +132,22 @@ def gpu_task(
     def poison() -> None:
         for array in (c, work_memory):
             if array.nbytes:  # an empty array may have no valid address
-                array.data.memset(poison_byte(kind.result), array.nbytes)
+                array.data.memset(poison_byte(result), array.nbytes)
         synchronize()
 
     def verify() -> Verification:
-        host_a, host_b = loaded.pop() if loaded else load()
+        values = loaded.pop() if loaded else load()
         poison()
         run()
         synchronize()
-        found = from_storage(c[:, : product.m, : product.n].get(), kind.result)
-        return verify_product(from_storage(host_a, dtype), from_storage(host_b, dtype), found, dtype, rng)
+        found = from_storage(c[:, : product.m, : product.n].get(), result)
+        return verify_product(*values(), found, dtype, rng)
 
-    work = Work(product.flops, product.bytes(kind.itemsize, kind.result_itemsize), unit_kind=unit_kind)
     output = Output(read=lambda: (c[:, : product.m, : product.n],), poison=poison)
     return Task(run=run, verify=verify, work=work, output=output)
 
 
-def _draw_padded(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, rows: int, columns: int) -> Any:
+def draw_padded(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, rows: int, columns: int) -> Any:
     """Return random matrices of shape (batch, …, …), with zeros beyond the given rows and columns."""
     drawn = draw(rng, shape, dtype)
     drawn[:, rows:] = 0
@@ -133,5 +155,6 @@ def _draw_padded(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, r
     return drawn
 
 
-def _round_up(size: int, multiple: int) -> int:
+def round_up(size: int, multiple: int) -> int:
+    """Return the smallest multiple that is not below the size."""
     return -(-size // multiple) * multiple

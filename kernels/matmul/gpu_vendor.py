@@ -3,7 +3,7 @@
 Bound: 2·m·n·k operations, or one pass of each matrix through device memory; the operations dominate for square matrices
 with n ≥ 2048 on every GPU, the memory for a matrix times a vector. `float32` is strict (no TF32). `tf32` rounds the
 float32 inputs to 10 mantissa bits in the tensor cores. `float16`, `bfloat16` and `fp8` (e4m3, with a bfloat16 result)
-accumulate in float32, `int8` in int32.
+accumulate in float32, `int8` in int32. `mxfp8` and `nvfp4` are block-scaled (`block_scaled`), for Blackwell.
 
 On an H100 SXM (n = 8,192): 78 % of the peak in float32; in bfloat16 70 % at the power limit, and 80 % in the first
 50 ms, before the clock decreases.
@@ -15,8 +15,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from accelbench.kernels.lib.block_formats import BLOCK_FORMATS
 from accelbench.kernels.lib.gpu.cublas import ARITHMETIC, CUBLAS_DEFAULT_MATH, CUBLAS_GEMM_DEFAULT, CUBLAS_OP_N
-from accelbench.kernels.matmul import cublaslt
+from accelbench.kernels.matmul import block_scaled, cublaslt
 from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
 from accelbench.profiling.benchmark import Task
 from accelbench.profiling.devices.cupy_device import cupy_stream
@@ -27,7 +28,7 @@ VENDORS = ("nvidia",)
 
 CAPABILITY = {
     "float64": (3, 5), "float32": (3, 5), "float16": (5, 3), "int8": (7, 5), "tf32": (8, 0), "bfloat16": (8, 0),
-    "fp8": (8, 9),
+    "fp8": (8, 9), "mxfp8": (10, 0), "nvfp4": (10, 0),
 }  # fmt: skip
 """Lowest compute capability that supports each type."""
 
@@ -38,6 +39,8 @@ def prepare(point: Point) -> Task:
     require_compute_capability(CAPABILITY[dtype], dtype)
     if dtype in ARITHMETIC:
         return gpu_task(point, bind)
+    if dtype in BLOCK_FORMATS:
+        return block_scaled.prepare(point)
     return gpu_task(point, cublaslt.bind, b_by_columns=True)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from accelbench.profiling.devices import DeviceKind, DeviceMissing, is_installed
-from accelbench.profiling.machine.environment.container import collect_container, hosted_notebook
+from accelbench.profiling.machine.environment.container import ACCELERATOR, collect_container, hosted_notebook
 from accelbench.profiling.machine.environment.files import has_pci_device
 from accelbench.profiling.machine.packages import install_extra
+from accelbench.profiling.records.work import Bounded
+
+if TYPE_CHECKING:
+    from accelbench.profiling.records.environment import Environment, Peak
 
 FRAMEWORKS = ("jax", "tensorflow")
-ACCELERATOR = "TPU_ACCELERATOR_TYPE"
-"""Variable with the type of the TPU, `v5e-1`, on hosted runtimes and in pods of Kubernetes, where the bus is hidden."""
 PCI_VENDOR = "0x1ae0"
 # PCI device ids of TPU v2/v3, v4, v5p, v5e, v6e, 7x, from JAX's hardware_utils.py.
 PCI_DEVICES = ("0x0027", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076")
@@ -59,6 +62,26 @@ class Tpu(DeviceKind):
                 f"no usable TPU: found {device}, but not the package {lacking}",
                 f"make install DEVICE=tpu, or {install_extra('tpu')}",
             )
+
+    def peak(
+        self,
+        environment: Environment,
+        dtype: str,
+        metric: Bounded,
+        unit_kind: str | None = None,
+        kept_to_cpus: int | None = None,
+    ) -> Peak:
+        """Return the vendor's peak of the first device; `kept_to_cpus` has no effect."""
+        from accelbench.profiling.machine.vendor_peaks import peak_of_tpu
+        from accelbench.profiling.records.environment import Peak
+
+        if not environment.tpus:
+            return Peak(value=None, reason=environment.unknown.get("tpus", "the environment record has no TPU"))
+        return peak_of_tpu(environment.tpus[0], dtype, metric, unit_kind)
+
+    def model(self, environment: Environment) -> str | None:
+        """Return the kind of the first device."""
+        return environment.tpus[0].name if environment.tpus else None
 
 
 def _address() -> str | None:

@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from pydantic import Field
 
-from accelbench.profiling.records.environment import CoreKind, Cpu, Gpu, Peak
+from accelbench.profiling.records.environment import CoreKind, Cpu, Gpu, Peak, TpuDevice
 from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.records.work import Bounded
 
@@ -115,6 +115,15 @@ def peak_of_gpu(gpu: Gpu, dtype: str, metric: Bounded, unit_kind: str | None) ->
     if not _has_its_memory(gpu, card):
         return Peak(value=None, reason=f"{gpu.name} has another memory size than the {card.title}: is it a partition?")
     return card_peak(card, dtype, metric, unit_kind)
+
+
+def peak_of_tpu(tpu: TpuDevice, dtype: str, metric: Bounded, unit_kind: str | None) -> Peak:
+    """Return the peak of a device of a TPU: the chip's, divided by the number of its devices."""
+    card = find_card(tpu.name)
+    if card is None:
+        return Peak(value=None, reason=f"no vendor peak is known for {tpu.name} (see 'accelbench peaks')")
+    peak = card_peak(card, dtype, metric, unit_kind)
+    return peak if peak.value is None else peak.model_copy(update={"value": peak.value / tpu.devices_of_chip})
 
 
 def _has_its_memory(gpu: Gpu, card: CardPeaks) -> bool:

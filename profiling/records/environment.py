@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from accelbench.profiling.records.stored import Stored
 
 
@@ -170,6 +172,19 @@ class Gpu(Stored):
     """The largest number of PCIe lanes that both card and slot support."""
 
 
+class TpuDevice(Stored):
+    """One device of a TPU, as JAX or TensorFlow sees it: a chip, or one of the cores of a chip."""
+
+    index: int
+    """The device's index in the framework's order, from 0."""
+    name: str
+    """The kind of the device, as JAX reports it: `TPU v5 lite`."""
+    memory_bytes: int | None = None
+    """The memory that JAX may allocate on the device, in bytes."""
+    devices_of_chip: int = Field(default=1, ge=1)
+    """The number of devices as which the framework sees one chip: 2 for TPU v2, v3 and 7x."""
+
+
 class Cuda(Stored):
     """The versions of the NVIDIA driver and of CUDA."""
 
@@ -217,6 +232,8 @@ class Environment(Stored):
     """The visible GPUs of one vendor, in the driver's order."""
     cuda: Cuda | None = None
     """The versions of the NVIDIA driver and of CUDA; null without an NVIDIA driver."""
+    tpus: list[TpuDevice] = []
+    """The devices of the TPUs of this host, of a run that measures them; empty for all other runs."""
     software: Software
     """Versions of the libraries, and the settings that change their speed."""
     unknown: dict[str, str] = {}

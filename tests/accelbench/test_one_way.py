@@ -202,6 +202,7 @@ EXCEPTIONS = {
     "profiling/machine/cause_counters.py": {"open": KERNELS_FILES},
     "profiling/machine/other_processes.py": {"open": KERNELS_FILES},
     "profiling/machine/environment/files.py": {"open": KERNELS_FILES},
+    "profiling/machine/environment/tpu.py": {"print": TO_PARENT},
     "profiling/machine/environment/software.py": {"open": "pyproject.toml of this checkout"},
     "profiling/machine/nvidia/nvbench.py": {"open": OWN_NEW},
     "profiling/machine/nvidia/toolkit.py": {"open": "a header of CUDA"},

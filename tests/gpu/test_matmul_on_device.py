@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from accelbench.kernels.matmul import BLOCK_SCALED
 from accelbench.kernels.matmul.shapes import SHAPES, Product
 from accelbench.profiling.benchmark import Task
 from tests.gpu.conftest import Enqueued, Prepare
@@ -36,6 +37,12 @@ def test_cublas_multiplies_square_matrices(prepared: Prepare, dtype: str, n: int
 @pytest.mark.parametrize("dtype", VENDOR)
 def test_cublas_multiplies_any_shape(prepared: Prepare, dtype: str, shape: str) -> None:
     check(prepared("matmul.gpu_vendor", dtype=dtype, shape=shape))
+
+
+@pytest.mark.parametrize("n", [1, 31, 1024, 2049])
+@pytest.mark.parametrize("dtype", BLOCK_SCALED)
+def test_cublaslt_multiplies_block_scaled_matrices(prepared: Prepare, dtype: str, n: int) -> None:
+    check(prepared("matmul.gpu_vendor", dtype=dtype, n=n))
 
 
 @pytest.mark.parametrize("n", [1, 7, 129, 1024, 2049])

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accelbench.kernels.lib.block_formats import BLOCK_FORMATS, stored_scales_bytes
 from accelbench.kernels.lib.formats import FORMATS, draw, from_storage, to_storage
-from accelbench.kernels.matmul import cublaslt, gpu_numba, gpu_task, gpu_vendor
+from accelbench.kernels.matmul import block_scaled, cublaslt, gpu_numba, gpu_task, gpu_vendor
 from accelbench.kernels.matmul.gpu_task import MatmulOperands
 from accelbench.kernels.matmul.shapes import Product
 from accelbench.kernels.matmul.split import slices_each
@@ -29,9 +31,10 @@ DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
 
 @pytest.fixture(autouse=True)
 def host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_task, "cupy_library", lambda: cupy)
+    for module in (gpu_task, block_scaled):
+        monkeypatch.setattr(module, "cupy_library", lambda: cupy)
+        monkeypatch.setattr(module, "require_device_memory", lambda needed: None)
     monkeypatch.setattr(cublaslt, "library", lambda name: {"cupy": cupy}[name])
-    monkeypatch.setattr(gpu_task, "require_device_memory", lambda needed: None)
     monkeypatch.setattr(gpu_task, "synchronize", lambda: None)
 
 
@@ -183,7 +186,7 @@ def test_matrices_that_do_not_fit_are_skipped_before_they_are_allocated(monkeypa
 @pytest.mark.parametrize(
     ("dtype", "found", "needed"),
     [("fp8", (8, 0), "8.9"), ("fp8", (8, 6), "8.9"), ("tf32", (7, 5), "8.0"), ("bfloat16", (7, 0), "8.0"),
-     ("int8", (7, 0), "7.5"), ("float16", (5, 2), "5.3")],
+     ("int8", (7, 0), "7.5"), ("float16", (5, 2), "5.3"), ("mxfp8", (9, 0), "10.0"), ("nvfp4", (8, 9), "10.0")],
 )  # fmt: skip
 def test_a_card_without_the_units_is_skipped_with_the_capability_it_needs(
     monkeypatch: pytest.MonkeyPatch, dtype: str, found: tuple[int, int], needed: str
@@ -228,7 +231,9 @@ def test_the_chosen_blocks_cover_c_and_all_of_k(sizes: Product, multiprocessors:
     assert (parts - 1) * each * kernel.depth < sizes.k <= parts * each * kernel.depth
 
 
-NUMPY_TYPES = {3: "int8", 28: "fp8", 10: "int32", 14: "bfloat16"}
+NUMPY_TYPES = {3: "int8", 28: "fp8", 10: "int32", 14: "bfloat16", 33: "uint8"}
+SCALE_TYPES = {1: "nvfp4", 2: "mxfp8"}
+"""Types by the mode of their scales."""
 
 
 class HostLibrary(cublaslt.Library):
@@ -236,6 +241,11 @@ class HostLibrary(cublaslt.Library):
 
     def __init__(self, heuristic: int = cublaslt.CUBLAS_STATUS_SUCCESS, count: int = 1) -> None:
         self.heuristic, self.count = heuristic, count
+        self.found_version = 120900
+        self.scale_pointers = [
+            cublaslt.CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+            cublaslt.CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+        ]
         self.made: list[Any] = []
 
     def create(self, owner: Any, kind: str, *args: Any) -> Any:
@@ -255,13 +265,48 @@ class HostLibrary(cublaslt.Library):
         transposed = self.made[operation].attributes
         dtype = NUMPY_TYPES[self.made[a_layout].args[0]]
         result = NUMPY_TYPES[self.made[d_layout].args[0]]
-        first, second = (self.matrices(x, layout) for x, layout in ((a, a_layout), (b, b_layout)))
-        first = first.swapaxes(1, 2) if transposed[cublaslt.CUBLASLT_MATMUL_DESC_TRANSA] else first
-        second = second.swapaxes(1, 2) if transposed[cublaslt.CUBLASLT_MATMUL_DESC_TRANSB] else second
-        numbers = [from_storage(np.ascontiguousarray(x), dtype).astype(np.float64) for x in (first, second)]
+        scale_mode = transposed.get(cublaslt.CUBLASLT_MATMUL_DESC_A_SCALE_MODE)
+        if scale_mode is None:
+            first, second = (self.matrices(x, layout) for x, layout in ((a, a_layout), (b, b_layout)))
+            first = first.swapaxes(1, 2) if transposed[cublaslt.CUBLASLT_MATMUL_DESC_TRANSA] else first
+            second = second.swapaxes(1, 2) if transposed[cublaslt.CUBLASLT_MATMUL_DESC_TRANSB] else second
+            numbers = [from_storage(np.ascontiguousarray(x), dtype).astype(np.float64) for x in (first, second)]
+        else:
+            assert transposed[cublaslt.CUBLASLT_MATMUL_DESC_TRANSA] == cublaslt.CUBLAS_OP_T
+            assert transposed[cublaslt.CUBLASLT_MATMUL_DESC_TRANSB] == cublaslt.CUBLAS_OP_N
+            assert transposed[cublaslt.CUBLASLT_MATMUL_DESC_B_SCALE_MODE] == scale_mode
+            pointers = (transposed[attribute] for attribute in self.scale_pointers)
+            first, second = (
+                self.scaled(x, layout, scales, SCALE_TYPES[scale_mode])
+                for x, layout, scales in ((a, a_layout, next(pointers)), (b, b_layout, next(pointers)))
+            )
+            numbers = [first[None], second.T[None]]
         assert (alpha._obj.value, beta._obj.value) == (1, 0)
         self.matrices(d, d_layout)[...] = to_storage(numbers[0] @ numbers[1], result)
         return cublaslt.CUBLAS_STATUS_SUCCESS
+
+    def version(self) -> int:
+        return self.found_version
+
+    def scaled(self, pointer: Any, layout: int, scales: int, dtype: str) -> Any:
+        """Return the values of a block-scaled matrix of k rows, transposed."""
+        kind = BLOCK_FORMATS[dtype]
+        data_type, k, columns, leading = self.made[layout].args
+        assert (NUMPY_TYPES[data_type], leading, k % kind.block) == ({"mxfp8": "fp8", "nvfp4": "uint8"}[dtype], k, 0)
+        codes = at(pointer.value, columns * k // kind.per_byte, "uint8").reshape(columns, -1)
+        if kind.per_byte == 2:
+            codes = np.stack([codes & 0xF, codes >> 4], axis=2).reshape(columns, k)
+        elements = np.ascontiguousarray(codes).view(getattr(ml_dtypes, kind.element)).astype(np.float64)
+        outer, inner = np.mgrid[:columns, : k // kind.block]
+        places = self.place(outer, inner, k // kind.block)
+        stored = at(scales, stored_scales_bytes(columns, k, dtype), "uint8")[places]
+        factors = stored.view(getattr(ml_dtypes, kind.scale)).astype(np.float64)
+        return elements * np.repeat(factors, kind.block, axis=1)
+
+    def place(self, outer: Any, inner: Any, blocks: int) -> Any:
+        """Return the offsets of scales, by the pseudocode of the cuBLAS manual."""
+        tile = outer // 128 * -(-blocks // 4) + inner // 4
+        return tile * 512 + (outer % 32) * 16 + (outer % 128) // 32 * 4 + inner % 4
 
     def matrices(self, pointer: Any, layout: int) -> Any:
         """Return a batch of column-major matrices, (batch, rows, columns)."""
@@ -288,6 +333,67 @@ def test_cublaslt_computes_the_row_major_product(
     assert outcome.passed, outcome
     layouts = [made for made in library.made if made.kind == "MatrixLayout"]
     assert all(size % 16 == 0 for layout in layouts for size in layout.args[1:]), "not a multiple of 16 bytes"
+
+
+def block_scaled_task(monkeypatch: pytest.MonkeyPatch, library: HostLibrary, dtype: str, **params: Any) -> Any:
+    monkeypatch.setattr(cublaslt, "_library", lambda: library)
+    monkeypatch.setattr(cuda, "compute_capability", lambda: (10, 0))
+    return gpu_vendor.prepare(point(dtype, **params))
+
+
+@pytest.mark.parametrize("dtype", sorted(BLOCK_FORMATS))
+@pytest.mark.parametrize("params", [{"n": 1}, {"n": 40}, {"shape": "37x5x70"}, {"shape": "140x300x200"}], ids=str)
+def test_cublaslt_multiplies_block_scaled_matrices(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, params: dict[str, str | int]
+) -> None:
+    task = block_scaled_task(monkeypatch, HostLibrary(), dtype, **params)
+    for _ in range(2):  # the second check generates new matrices
+        outcome = task.verify()
+        assert outcome.passed, outcome
+    sizes = Product.of(point(dtype, **params))
+    kind = BLOCK_FORMATS[dtype]
+    read = (sizes.m + sizes.n) * sizes.k * (1 / kind.per_byte + 1 / kind.block)
+    assert task.work.bytes == round(read) + 2 * sizes.m * sizes.n
+    assert task.work.flops == sizes.flops
+
+
+class RowMajorScales(HostLibrary):
+    """Library that reads the scales row by row."""
+
+    def place(self, outer: Any, inner: Any, blocks: int) -> Any:
+        return outer * blocks + inner
+
+
+class ExchangedScales(HostLibrary):
+    """Library that uses the scales of one matrix for the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale_pointers.reverse()
+
+
+class NoScales(HostLibrary):
+    """Library that ignores the scales."""
+
+    def scaled(self, pointer: Any, layout: int, scales: int, dtype: str) -> Any:
+        _, k, columns, _ = self.made[layout].args
+        ones = np.full(stored_scales_bytes(columns, k, dtype), {"mxfp8": 127, "nvfp4": 0x38}[dtype], np.uint8)
+        return super().scaled(pointer, layout, ones.ctypes.data, dtype)
+
+
+@pytest.mark.parametrize("dtype", sorted(BLOCK_FORMATS))
+@pytest.mark.parametrize("library", [RowMajorScales, ExchangedScales, NoScales])
+def test_misread_scales_fail(monkeypatch: pytest.MonkeyPatch, library: type[HostLibrary], dtype: str) -> None:
+    assert not block_scaled_task(monkeypatch, library(), dtype, n=256).verify().passed
+
+
+def test_block_scaled_types_need_a_recent_cublaslt_and_a_single_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = HostLibrary()
+    with pytest.raises(Skip, match="batch"):
+        block_scaled_task(monkeypatch, library, "nvfp4", shape="2x32x32x32")
+    library.found_version = 120605
+    with pytest.raises(Skip, match=r"12\.8 or newer, and this is 12\.6"):
+        block_scaled_task(monkeypatch, library, "nvfp4", n=32)
 
 
 @pytest.mark.parametrize(("status", "count"), [(cublaslt.CUBLAS_STATUS_NOT_SUPPORTED, 0), (0, 0)])

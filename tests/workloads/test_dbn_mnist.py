@@ -205,7 +205,7 @@ def test_pretraining_improves_accuracy(small_digits: Digits) -> None:
 
 def test_an_untrained_network_fails(small_digits: Digits) -> None:
     task = prepare(units=64)
-    assert not task.verify({"fine_tuning_loss": [2.3, 1.0]}, task.evaluate()).passed
+    assert not task.verify({"loss": [2.3, 1.0]}, task.evaluate()).passed
 
 
 def test_a_network_trained_on_shuffled_labels_fails(small_digits: Digits, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,8 +216,13 @@ def test_a_network_trained_on_shuffled_labels_fails(small_digits: Digits, monkey
     assert not outcome.passed
     monkeypatch.setattr(data, "load_mnist", lambda: small_digits)
     task = prepare(layers=1, units=100, pretraining_epochs=2, epochs=2)
-    outcome = task.verify(task.fit([]), task.evaluate())
+    history, qualities = task.fit([]), task.evaluate()
+    outcome = task.verify(history, qualities)
     assert outcome.passed, outcome.found
+    of_fine_tuning = ("loss", "accuracy", "precision", "recall", "f1", "val_accuracy", "val_f1")
+    assert [len(history[name]) for name in of_fine_tuning] == [2] * len(of_fine_tuning)
+    assert history["val_accuracy"][-1] == qualities["test_accuracy"].value
+    assert history["f1"][-1] > history["f1"][0] > 0.1
 
 
 TRAINED = {
@@ -243,10 +248,10 @@ TRAINED = {
     ids=["not pre-trained", "no accuracy", "no probabilities", "bad machine", "NaN machine", "no fit", "other network"],
 )
 def test_a_network_that_did_not_learn_properly_fails(changes: dict[str, Metric]) -> None:
-    losses = {"fine_tuning_loss": [0.9, 0.1]}
+    losses = {"loss": [0.9, 0.1]}
     assert check(2, 500, 790, "digits", losses, TRAINED).passed
     assert not check(2, 500, 790, "digits", losses, TRAINED | changes).passed
-    assert not check(2, 500, 790, "digits", {"fine_tuning_loss": [0.9, math.nan]}, TRAINED).passed
+    assert not check(2, 500, 790, "digits", {"loss": [0.9, math.nan]}, TRAINED).passed
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -16,6 +18,7 @@ from accelbench.profiling.benchmark import Skip, Training
 from accelbench.profiling.machine import free_memory as memory
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.quality import Metric
+from accelbench.profiling.timing.steps import QualityCurve, StepClock
 from accelbench.workloads import data, deep_mnist_embryo, resnet50
 from accelbench.workloads.data import load_embryos
 from accelbench.workloads.training.quality import floor
@@ -139,6 +142,38 @@ def test_a_fixed_batch_is_learnt_and_a_rising_loss_fails(monkeypatch: pytest.Mon
     risen = {"loss_first": qualities["loss_last"], "loss_last": qualities["loss_first"]}
     assert not task.verify(history, qualities | risen).passed
     assert task.data == replace(task.data, train=4, held_out=0, synthetic=True)
+
+
+def test_a_users_images_have_training_curves_and_qualities_by_class(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for part, count in (("train", 9), ("val", 4)):
+        for name, brightness in (("dark", 20), ("bright", 220)):
+            folder = tmp_path / "imagenet" / part / name
+            folder.mkdir(parents=True)
+            for number in range(count):
+                Image.new("RGB", (40, 36), (brightness + number,) * 3).save(folder / f"{number}.png")
+    monkeypatch.setattr(resnet50, "build", brightness_classifier)
+    task = residual(epochs=2)
+    quality = QualityCurve(task, clock := StepClock())
+    task.fit([clock.callback(), quality.callback()])
+    curves = quality.curves()
+    expected = {"precision", "recall", "f1", "val_accuracy", "val_precision", "val_recall", "val_f1", "val_loss"}
+    assert {name: len(values) for name, values in curves.items()} == dict.fromkeys(expected, 2)
+    assert curves["f1"] == curves["val_f1"] == [1.0, 1.0]
+    assert task.confusion is not None
+    assert task.confusion().counts == ((4, 0), (0, 4))
+
+
+def brightness_classifier(size: int, classes: int) -> Any:
+    """Return a classifier of bright (class 0) and dark images."""
+    import keras
+
+    image = keras.Input((size, size, 3))
+    x = keras.layers.GlobalAveragePooling2D()(keras.layers.Rescaling(1 / 127.5, offset=-1)(image))
+    model = keras.Model(image, keras.layers.Dense(classes, "softmax")(x))
+    model.layers[-1].set_weights([np.array([[2, -2]] * 3), np.zeros(classes)])
+    return model
 
 
 DEVICES = """

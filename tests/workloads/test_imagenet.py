@@ -64,7 +64,7 @@ def test_images_are_cropped_to_size_and_labelled_by_folder(folder: Path) -> None
     images = load_imagenet(32, seed=1, path=folder)
     assert images is not None
     assert (images.classes, len(images.train), len(images.held_out)) == (2, 10, 4)
-    assert images.labels.tolist() == [0, 0, 1, 1]
+    assert images.held_out.known_labels.tolist() == [0, 0, 1, 1]
     for index in range(10):
         pixels, label = images.train[index]
         assert pixels.shape == (32, 32, 3)
@@ -96,13 +96,23 @@ def test_held_out_images_are_cropped_centrally(folder: Path) -> None:
     assert (images.held_out[0][0] == images.held_out[0][0]).all()
 
 
+def test_the_sample_of_the_training_images_is_evenly_spaced_and_cropped_centrally(folder: Path) -> None:
+    images = load_imagenet(32, 1, folder)
+    assert images is not None
+    sample = images.train_sample
+    assert sample.encoded == [images.train.encoded[index] for index in (0, 2, 5, 7)]
+    assert sample.known_labels.tolist() == [0, 0, 1, 1]
+    assert (sample[0][0] == sample[0][0]).all()
+    assert not images.train.asked.any()
+
+
 @pytest.mark.needs("tensorflow")
 def test_record_files_written_by_tensorflow_are_read(records: Path) -> None:
     images = load_imagenet(16, 1, records)
     assert images is not None
     assert (images.classes, len(images.train), len(images.held_out)) == (1000, 3, 2)
     assert [int(images.train[index][1].argmax()) for index in range(3)] == [6, 999, 299]
-    assert images.labels.tolist() == [2, 8]
+    assert images.held_out.known_labels.tolist() == [2, 8]
     assert np.abs(images.train[0][0].mean(axis=(0, 1)) - (7, 100, 50)).max() < 8
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from accelbench.workloads.data.cache import DataError
 from accelbench.workloads.data.imagefiles import RecordFiles, image_folder
+from accelbench.workloads.data.split import evenly
 
 IMAGENET_CLASSES = 1000
 CROP_AREA, CROP_RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
@@ -55,6 +57,13 @@ class Images:
             raise DataError(f"cannot read the image {_place(where)}: it has no value of {key}") from key
         found = label if self.labels is None else int(self.labels[index])
         return pixels, np.eye(1, self.classes, found, dtype=np.float32)[0]
+
+    @cached_property
+    def known_labels(self) -> NDArray[np.int64]:
+        """Labels of all images, (N,); read once from the records that contain them."""
+        if self.labels is not None:
+            return self.labels
+        return np.array([self._read(where)[1] for where in self.encoded], np.int64)
 
     def _read(self, where: Any) -> tuple[Any, int]:
         from PIL import Image
@@ -109,12 +118,12 @@ class ImageNet:
     train: Images
     held_out: Images
 
-    @property
-    def labels(self) -> NDArray[np.int64]:
-        """Labels of the held-out images, (N,)."""
-        if self.held_out.labels is not None:
-            return self.held_out.labels
-        return np.array([self.held_out[index][1].argmax() for index in range(len(self.held_out))])
+    @cached_property
+    def train_sample(self) -> Images:
+        """As many evenly spaced training images as are held out, with central crops."""
+        chosen = evenly(min(len(self.train), len(self.held_out)), len(self.train))
+        labels = None if self.train.labels is None else self.train.labels[chosen]
+        return replace(self.train, encoded=[self.train.encoded[index] for index in chosen], labels=labels, seed=None)
 
 
 def load_imagenet(size: int, seed: int, path: Path | None = None) -> ImageNet | None:

@@ -134,4 +134,5 @@ class Strategy:
 def require_devices(found: int, wanted: int, point: Point) -> None:
     """Skip if the framework has fewer devices than the point uses."""
     if found < wanted:
-        raise Skip(f"devices={wanted}, but {point.backend} has {found} {point.device} devices")
+        seen = f"{found} {point.device.upper()} device{'s' * (found != 1)}"
+        raise Skip(f"devices={wanted}, but {point.backend} sees {seen}: choose fewer by --param devices=")

@@ -19,6 +19,7 @@ from accelbench.workloads.training.quality import (
     classification,
     confusion_of,
     floor,
+    training_quality,
     verify_classifier,
     worst_accuracy,
 )
@@ -27,8 +28,6 @@ Fit = Callable[[list[Any]], Mapping[str, list[float]]]
 Evaluate = Callable[[], dict[str, Metric]]
 Verify = Callable[[Mapping[str, list[float]], dict[str, Metric]], Verification]
 """Types of the callables in `Training`."""
-TRAINING_CURVES = ("precision", "recall", "f1")
-"""Qualities that are evaluated on training examples; loss and accuracy are in the history."""
 
 
 def experiment(
@@ -46,6 +45,7 @@ def experiment(
     fit: Fit | None = None,
     target: tuple[str, float] | None = None,
     confusion: Callable[[], ConfusionMatrix] | None = None,
+    evaluate_training: Callable[[], Mapping[str, float]] | None = None,
 ) -> Training:
     """Return the training of a compiled model on `batches`, with the point's strategy and number of epochs.
 
@@ -71,6 +71,7 @@ def experiment(
         exchange,
         qualities,
         strategy.layout,
+        evaluate_training=evaluate_training,
         confusion=confusion,
         from_memory=batches_from_memory,
     )
@@ -150,9 +151,4 @@ def classifier(
         return plain
     chosen = evenly(min(len(held_out[0]), len(trained_on[0])), len(trained_on[0]))
     sample = tuple(array[chosen] for array in trained_on)
-
-    def evaluate_training() -> dict[str, float]:
-        found = classification(*predicted(*sample))
-        return {name: found[f"test_{name}"].value for name in TRAINING_CURVES}
-
-    return replace(plain, evaluate_training=evaluate_training)
+    return replace(plain, evaluate_training=lambda: training_quality(*predicted(*sample)))

@@ -19,6 +19,8 @@ CLASSIFIER = (
     Quality("test_loss", better="lower"),
 )
 """Quality metrics from `classification`."""
+TRAINING_CURVES = ("precision", "recall", "f1")
+"""Qualities that are evaluated on training examples, too; loss and accuracy are in the history."""
 SUM_TOLERANCE = 1e-5
 """Float32 softmax probabilities sum to 1 within a few roundings of 6e-8."""
 MOST_CLASSES = 100
@@ -45,6 +47,12 @@ def classification(labels: Any, probabilities: Any) -> dict[str, Metric]:
         "test_loss": Metric(float(-np.log(of_truth).mean())),
         "sum_error": Metric(float(np.abs(probabilities.sum(axis=1) - 1).max())),
     }
+
+
+def training_quality(labels: Any, probabilities: Any) -> dict[str, float]:
+    """Return precision, recall and F1 on training examples, by curve name; arguments as in `classification`."""
+    found = classification(labels, probabilities)
+    return {name: found[f"test_{name}"].value for name in TRAINING_CURVES}
 
 
 def confusion_of(labels: Any, probabilities: Any, names: Sequence[str] = ()) -> ConfusionMatrix:

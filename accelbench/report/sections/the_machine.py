@@ -40,11 +40,13 @@ def machine(info: RunInfo) -> list[MachinePart]:
         value = values.get(path)
         return LabelledValue(label, absent if value is None else in_words(path, value), unknown.get(path))
 
+    tpu = _tpu(environment, value_of)
     found = [
         ("CPU", _cpu(environment, value_of)),
         ("Memory and limits", _memory(environment, value_of)),
         *((f"GPU {gpu.index}", _gpu(environment, place, value_of)) for place, gpu in enumerate(environment.gpus)),
-        *([("GPU", [value_of("devices", "gpus", "none")])] if not environment.gpus else []),
+        *([("GPU", [value_of("devices", "gpus", "none")])] if not (environment.gpus or tpu) else []),
+        *([("TPU", tpu)] if tpu else []),
         ("System", _system(environment, value_of)),
         ("Software", _software(environment, value_of)),
         *([("Ranks", _ranks(info))] if info.other_ranks else []),
@@ -140,6 +142,21 @@ def _gpu(environment: Environment, place: int, value_of: FieldFormatter) -> Iter
     known = gpu.pcie_generation is not None and gpu.pcie_width is not None
     yield LabelledValue("PCI Express", f"{gpu.pcie_generation}.0 ×{gpu.pcie_width}" if known else None)
     yield value_of("card (hash of its UUID)", f"{path}.uuid_hash")
+
+
+def _tpu(environment: Environment, value_of: FieldFormatter) -> list[LabelledValue]:
+    """Return the facts about the TPU, of which all devices are equal; empty if the run measured none."""
+    devices = environment.tpus
+    if not devices:
+        reason = environment.unknown.get("tpus")
+        return [LabelledValue("devices", None, reason)] if reason else []
+    of_chip = devices[0].devices_of_chip
+    chips = f", {of_chip} for each chip" if of_chip > 1 else ""
+    return [
+        value_of("kind", "tpus.0.name"),
+        LabelledValue("devices", f"{len(devices)}{chips}"),
+        value_of("memory of a device", "tpus.0.memory_bytes"),
+    ]
 
 
 def _system(environment: Environment, value_of: FieldFormatter) -> Iterable[LabelledValue]:

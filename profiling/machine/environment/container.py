@@ -25,6 +25,8 @@ CONTAINER_NAMES = ("podman", "docker", "lxc", "oci", "systemd-nspawn", "flatpak"
 """Recorded values of the variable `container` (systemd's container interface)."""
 
 RUNTIME_VARIABLES = {"COLAB_RELEASE_TAG": "colab", "COLAB_GPU": "colab", "KAGGLE_KERNEL_RUN_TYPE": "kaggle"}
+ACCELERATOR = "TPU_ACCELERATOR_TYPE"
+"""Variable with the type of the TPU, `v5e-1`, on hosted runtimes and in pods of Kubernetes, where the bus is hidden."""
 
 IMAGE_VARIABLE = "ACCELBENCH_IMAGE"
 

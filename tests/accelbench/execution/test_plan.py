@@ -121,6 +121,17 @@ def test_a_suite_omits_invalid_combinations(suite: str) -> None:
     }
 
 
+def test_block_scaled_types_are_measured_on_request_by_the_library_only() -> None:
+    assert not {point["dtype"] for point in plan(names=("matmul",))} & {"mxfp8", "nvfp4"}
+    assert {(point["impl"], point["dtype"]) for point in plan("dtype=mxfp8,nvfp4", names=("matmul",))} == {
+        ("vendor", "mxfp8"),
+        ("vendor", "nvfp4"),
+    }
+    for device in ("cpu", "tpu"):
+        with pytest.raises(UserError, match="dtype=nvfp4 only with device=gpu impl=vendor"):
+            plan("dtype=nvfp4", names=("matmul",), device=device)
+
+
 def test_the_matrix_ceiling_of_a_gpu_is_the_best_of_several_sizes_per_dtype() -> None:
     points = needed_ceilings(make_plan(("gemm",), None, "gpu", (), None))
     scans: dict[Scalar, set[Scalar]] = {}

@@ -21,7 +21,7 @@ from accelbench.profiling.machine.vendor_peaks import (
 )
 from accelbench.profiling.records.environment import CoreKind, Cpu, Environment, Gpu, Limits, Memory, Software, System
 
-DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "int8")
+DTYPES = ("float64", "float32", "tf32", "float16", "bfloat16", "fp8", "mxfp8", "nvfp4", "int8")
 
 
 def machine(*names: str, mig: bool | None = None, memory: int | None = None) -> Environment:
@@ -178,6 +178,10 @@ def test_dense_tensor_peaks_have_the_expected_ratios() -> None:
             assert tensor["bfloat16"] / tensor["tf32"] == pytest.approx(2, rel=0.03), card.title
         if "fp8" in tensor:
             assert tensor["fp8"] / tensor["bfloat16"] == pytest.approx(2, rel=0.03), card.title
+        if "nvfp4" in tensor:
+            assert tensor["nvfp4"] / tensor["int8"] == pytest.approx(2, rel=0.03), card.title
+        if "mxfp8" in tensor:
+            assert tensor["mxfp8"] == tensor["fp8"], card.title
 
 
 def test_a_k80_is_one_of_two_gpus_on_a_board() -> None:
