@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.lib.gpu.device_code import CudaKernel, DeviceKernel
-from accelbench.kernels.lib.gpu.machine_code import load_machine_code
+from accelbench.kernels.lib.gpu.machine_code import compile_cuda, load_machine_code
 from accelbench.kernels.lib.gpu.tensor_cores import OPTIONS
 from accelbench.kernels.matmul import gpu_parts
 from accelbench.kernels.matmul.gpu_task import MatmulOperands, gpu_task
@@ -49,7 +49,7 @@ from accelbench.kernels.matmul.split import parts_of, slices_each, workspace_byt
 from accelbench.kernels.matmul.tensor_map import tensor_map
 from accelbench.profiling.benchmark import Skip, Task
 from accelbench.profiling.devices.cupy_device import cupy_stream
-from accelbench.profiling.machine.nvidia.cuda import attribute, compute_capability, library
+from accelbench.profiling.machine.nvidia.cuda import attribute, compute_capability
 from accelbench.profiling.records.point import Point
 
 VENDORS = ("nvidia",)
@@ -138,24 +138,7 @@ def load(options: tuple[str, ...]) -> tuple[Any, Any]:
 @cache
 def machine_code(options: tuple[str, ...]) -> bytes:
     """Return the cubin of the kernels by NVRTC; raise RuntimeError with the compiler's message if it fails."""
-    nvrtc = library("cuda.bindings.nvrtc")
-
-    def call(function: str, *arguments: Any) -> Any:
-        error, *results = getattr(nvrtc, function)(*arguments)
-        if int(error) != 0:
-            raise RuntimeError(f"{function}: {error.name}")
-        return results[0] if results else None
-
-    program = call("nvrtcCreateProgram", SOURCE.encode(), b"wgmma.cu", 0, [], [])
-    flags = [option.encode() for option in (f"--gpu-architecture={ARCHITECTURE}", *options)]
-    (outcome,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
-    if int(outcome) != 0:
-        log = b" " * call("nvrtcGetProgramLogSize", program)
-        call("nvrtcGetProgramLog", program, log)
-        raise RuntimeError(f"NVRTC: {log.decode()}")
-    code: bytes = b" " * call("nvrtcGetCUBINSize", program)
-    call("nvrtcGetCUBIN", program, code)
-    return code
+    return compile_cuda(SOURCE, (f"--gpu-architecture={ARCHITECTURE}", *options), "CUBIN")
 
 
 def device_code() -> list[DeviceKernel]:

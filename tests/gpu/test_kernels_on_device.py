@@ -24,8 +24,9 @@ def test_stream_moves_every_element(prepared: Prepare, implementation: str, dtyp
 
 
 @pytest.mark.parametrize("queens", [1, 2, 3, 8, 12, 14, 16])
-def test_search_finds_the_published_counts(prepared: Prepare, queens: int) -> None:
-    check(prepared("treesearch.nqueens.gpu_prefix", queens=queens))
+@pytest.mark.parametrize("implementation", ["prefix", "cdp"])
+def test_search_finds_the_published_counts(prepared: Prepare, implementation: str, queens: int) -> None:
+    check(prepared(f"treesearch.nqueens.gpu_{implementation}", queens=queens))
 
 
 @pytest.mark.parametrize("mode", ["latency", "throughput"])
@@ -43,6 +44,7 @@ def test_launches_reach_the_device(prepared: Prepare, implementation: str, mode:
         ("stream.gpu_numba", {"dtype": "float32", "op": "dot"}),
         ("stream.gpu_cupy", {"dtype": "float32", "op": "dot"}),
         ("treesearch.nqueens.gpu_prefix", {"queens": 12}),
+        ("treesearch.nqueens.gpu_cdp", {"queens": 12}),
     ],
 )
 def test_work_is_enqueued_on_the_given_stream(

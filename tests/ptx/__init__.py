@@ -7,7 +7,9 @@ reads, data races, asynchronous copies or products without a wait, missing proxy
 line of the PTX. Races are detected by vector clocks: a missing fence, acquire or release is a race in every order of
 execution.
 
-Not executed: functions and calls, fp8 and integer matrices, textures, matrix instructions of the fifth generation,
+Kernels launch kernels by the CUDA device runtime; races between a grid and its children are not detected.
+
+Not executed: functions, other calls, fp8 and integer matrices, textures, matrix instructions of the fifth generation,
 bulk copies without tensor maps. Of the many readers of a place, a sample of four is kept, and the scopes of mbarriers
 are not distinguished. `python -m tests.ptx.mutations` plants errors into the kernels and counts those found.
 """

@@ -105,7 +105,9 @@ def test_functions_are_errors_with_their_line(kind: str) -> None:
     assert ".func" in text.splitlines()[raised.value.line - 1]
 
 
-@pytest.mark.parametrize("rest", [".visible .entry k(", ".func f() { ret; }", ".visible .entry k() { ret;"])
+@pytest.mark.parametrize(
+    "rest", [".visible .entry k(", ".func f() { ret; }", ".visible .entry k() { ret;", ".extern .func vprintf ();"]
+)
 def test_incomplete_modules_and_functions_are_errors(rest: str) -> None:
     with pytest.raises(PtxError) as raised:
         Device().load(HEADER + rest)

@@ -28,7 +28,7 @@ from tests.kernels.test_flowshop import makespan
 from tests.kernels.test_uts import count as count_nodes
 from tests.ptx.kernels import Bench, named
 from tests.ptx.machine import Buffer, Counts, PtxError
-from tests.ptx.sources import HOPPER, Capability, module_of, numba_ptx, ptx_of
+from tests.ptx.sources import HOPPER, Capability, compile_cuda, module_of, numba_ptx, ptx_of
 
 pytestmark = pytest.mark.needs("g++")
 
@@ -58,10 +58,10 @@ def search_tasks(bench: Bench, tasks: Any, blocks: int) -> tuple[Any, Any]:
     return nodes.array[: len(tasks)], solutions.array[: len(tasks)]
 
 
-def launch(bench: Bench, text: str, grid: int, block: int, *arguments: Any) -> Counts:
+def launch(bench: Bench, text: str, grid: int, block: int, *arguments: Any, entry: str | None = None) -> Counts:
     limit = min(bench.limit, 30_000_000)
     return bench.device.load(text).launch(
-        grid, block, *arguments, seed=bench.seed, resident=bench.resident, races=bench.races, limit=limit
+        grid, block, *arguments, entry=entry, seed=bench.seed, resident=bench.resident, races=bench.races, limit=limit
     )
 
 
@@ -75,6 +75,22 @@ def search_prefixes(bench: Bench, queens: int) -> bool:
     nodes, solutions = (bench.result(len(prefixes), np.uint32) for _ in range(2))
     blocks, board = -(-len(prefixes) // module.THREADS), np.uint32((1 << queens) - 1)
     launch(bench, text, blocks, module.THREADS, *given, board, nodes.as_numba(), solutions.as_numba())
+    return verify_search(prefixes, nodes.array, solutions.array, np.random.default_rng(1)).passed
+
+
+def search_by_children(bench: Bench, queens: int, at_least: int, prefixes_at_least: int) -> bool:
+    """Return whether kernels that other kernels launch find the published numbers of solutions and nodes."""
+    module = module_of("nqueens cdp parent")
+    placements, prefixes = (module.enumerate_prefixes(queens, n) for n in (at_least, prefixes_at_least))
+    text = compile_cuda(module.SOURCE, module.options(queens, placements.depth, prefixes.depth))
+    given = bench.given(module.words_of(placements))
+    starts = bench.given(module.starts_below(placements, prefixes.depth))
+    written = bench.result((len(prefixes), 3), np.uint32)
+    nodes, solutions = (bench.result(len(prefixes), np.uint32) for _ in range(2))
+    for part in module.parts(len(placements)):
+        first = np.uint64(given.address + 12 * part.start), np.uint64(starts.address + 4 * part.start)
+        grid, arguments = -(-len(part) // module.PARENT_THREADS), (np.uint32(len(part)), written, nodes, solutions)
+        launch(bench, text, grid, module.PARENT_THREADS, *first, *arguments, entry=module.PARENT)
     return verify_search(prefixes, nodes.array, solutions.array, np.random.default_rng(1)).passed
 
 
@@ -213,6 +229,22 @@ def test_a_task_that_needs_every_frame_has_room() -> None:
 @pytest.mark.parametrize("queens", [1, 5, 8])
 def test_queens_below_prefixes(queens: int) -> None:
     assert search_prefixes(Bench(seed=2), queens)
+
+
+def test_queens_by_kernels_that_launch_kernels() -> None:
+    assert search_by_children(Bench(), 7, 20, 80)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("queens", "at_least", "prefixes"), [(1, 1, 1), (5, 5, 100), (8, 8, 8), (9, 1, 500)])
+def test_queens_by_children_of_further_boards(queens: int, at_least: int, prefixes: int) -> None:
+    assert search_by_children(Bench(seed=2), queens, at_least, prefixes)
+
+
+@pytest.mark.slow
+def test_queens_by_several_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module_of("nqueens cdp parent"), "MAX_LAUNCHES", 9)
+    assert search_by_children(Bench(seed=3), 8, 40, 300)
 
 
 @pytest.mark.slow

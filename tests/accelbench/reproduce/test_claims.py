@@ -230,6 +230,8 @@ DECIDED: list[tuple[str, list[Run], list[Run]]] = [
     ("S4", text(1.0, 2.0, 4.0), text(1.0, 4.0, 2.0)),
     ("W1", split("torch", [1.0], [2.0]), split("torch", STEADY, STEADY[::-1])),
     ("W2", step(0.6), step(1.5)),
+    ("C7", *([run_of(searched("gpu", w, impl="prefix"), searched("gpu", s * w, impl="cdp")) for w in WOBBLE]
+             for s in (2.0, 1.0))),
 ]  # fmt: skip
 INCONCLUSIVE: list[tuple[str, str, list[Run]]] = [
     ("C1", "no such host", [run_of(searched("gpu", 1.0), where=colab())]),
@@ -240,6 +242,7 @@ INCONCLUSIVE: list[tuple[str, str, list[Run]]] = [
     ("C4", "other hardware class", [run_of(network("gpu", 1.0))]),
     ("C5", "proves nothing", cores(0.001, "device-bound")),
     ("C6", "opinion", [run_of(lstm("cpu", 1.0))]),
+    ("C7", "no such point", [run_of(searched("gpu", 1.0, impl="prefix"))]),
     ("K1", "interval too wide", sweep((1, 2, 4, 8, 16))),
     ("K1", "no such point", sweep((1.0, 4.0), (64, 128))),
     ("K2", "no such device", []),

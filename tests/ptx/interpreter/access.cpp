@@ -155,6 +155,7 @@ Machine::Place Machine::access(Warp& w, Space space, u64 address, int bytes, Acc
         fail("misaligned", print("%d bytes at address %#llx", bytes, static_cast<unsigned long long>(address)));
     const u64 window = address & ~u64(0xffffffff);
     if (space == Space::Generic) {
+        if (window == LAUNCH_WINDOW) return {access_launch_parameters(address, bytes, kind, thread_of(w, lane)), nullptr};
         space = window == SHARED_WINDOW ? Space::Shared : window == LOCAL_WINDOW ? Space::Local
               : window == PARAM_WINDOW ? Space::Param : Space::Global;
     } else if (space == Space::Const) space = Space::Global;

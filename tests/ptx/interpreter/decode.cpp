@@ -374,6 +374,9 @@ void decode(Instruction& i, const std::vector<std::string>& name) {
     } else if (opcode == "ret" || opcode == "exit") {
         i.op = Op::Ret;
         take_flags(i, m, {{"uni", UNIFORM}});
+    } else if (opcode == "call") {
+        i.op = Op::Call;
+        m.take("uni");
     } else if (opcode == "trap") {
         i.op = Op::Trap;
     } else if (opcode == "bar" || opcode == "barrier") {

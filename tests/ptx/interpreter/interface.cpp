@@ -31,6 +31,21 @@ const Kernel& find_kernel(const Module& module, const char* name) {
     return found->second;
 }
 
+// Appends the counts of a grid and of those that it launched.
+void keep_counts(const Machine& machine) {
+    const auto& code = machine.kernel.code;
+    for (size_t i = 0; i < code.size(); ++i)
+        if (machine.executed[i])
+            last_executed += print("%d %llu\n", code[i].line, static_cast<unsigned long long>(machine.executed[i]));
+    for (size_t i = 0; i < machine.tallies.size(); ++i) {
+        const Tally& t = machine.tallies[i];
+        if (!t.issued) continue;
+        last_tallies.insert(last_tallies.end(), {static_cast<u64>(code[i].line), t.issued, t.lanes, t.wavefronts,
+                                                 t.conflicts, t.requests, t.sectors, t.used_bytes});
+    }
+    for (const Machine::Child& child : machine.children) keep_counts(*child.machine);
+}
+
 const char* keep(std::string text) {
     last_text = std::move(text);
     return last_text.c_str();
@@ -92,16 +107,8 @@ int ptx_launch(Device* device, const Module* module, const char* name, const Lau
         Machine machine(device->memory, kernel, *launch, parameters);
         *counts = machine.run();
         last_executed.clear();
-        for (size_t i = 0; i < kernel.code.size(); ++i)
-            if (machine.executed[i])
-                last_executed += print("%d %llu\n", kernel.code[i].line, static_cast<unsigned long long>(machine.executed[i]));
         last_tallies.clear();
-        for (size_t i = 0; i < machine.tallies.size(); ++i) {
-            const Tally& t = machine.tallies[i];
-            if (!t.issued) continue;
-            last_tallies.insert(last_tallies.end(), {static_cast<u64>(kernel.code[i].line), t.issued, t.lanes, t.wavefronts,
-                                                     t.conflicts, t.requests, t.sectors, t.used_bytes});
-        }
+        keep_counts(machine);
         return 1;
     });
 }

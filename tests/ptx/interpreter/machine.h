@@ -158,12 +158,18 @@ class Machine {
 public:
     Machine(Memory&, const Kernel&, const Launch&, const u8* parameters);
     Counts run();
+    const Kernel& kernel;
     std::vector<u64> executed;   // by instruction, how often a warp executed it
     std::vector<Tally> tallies;  // by instruction; empty without `Launch::counts`
+    struct Child {
+        std::unique_ptr<Machine> machine;
+        u32 block;     // of the thread that launched it
+        bool ordered;  // after earlier ones of its block, in the block's default stream
+    };
+    std::vector<Child> children;  // grids that this grid launched; they run when all of its threads have ended
 
 private:
     Memory& memory;
-    const Kernel& kernel;
     const Launch launch;
     std::vector<u8> parameters;
     std::mt19937_64 random;
@@ -182,6 +188,7 @@ private:
     std::map<std::pair<u32, u32>, Stores> stores;  // bulk stores by block and thread
     std::unordered_map<u64, Published> published;  // by strong accesses, at addresses of global memory
     Clock sequential;  // what fences of sequential consistency have published
+    enum class Access { Load, Store, Atomic };
     // The instruction that is executed, for reports.
     Warp* warp = nullptr;
     const Instruction* current = nullptr;
@@ -217,10 +224,26 @@ private:
     u64 read(Warp&, const Operand&, int lane);
     void write(Warp&, const Operand&, int lane, u64 value);
 
+    // children.cpp: launches by kernels
+    struct ParameterBuffer {
+        const Kernel* kernel;
+        u32 owner;  // thread
+        Launch launch;
+        std::vector<u8> data;
+        std::vector<bool> written;
+        bool launched;
+    };
+    std::vector<ParameterBuffer> parameter_buffers;
+    void execute_runtime(Warp&, const Instruction&, u32 run);
+    u64 get_parameter_buffer(Warp&, const Instruction&);
+    void launch_child(Warp&, const Instruction&);
+    u64 read_argument(Warp&, const Operand&, int bytes, u64 offset = 0);
+    u8* access_launch_parameters(u64 address, int bytes, Access, u32 thread);
+    void run_children();
+
     // access.cpp: spaces, checks, atomics, happens-before
     void execute_memory(Warp&, const Instruction&, u32 run);
     u64 address_of(Warp&, const Operand&, int lane);
-    enum class Access { Load, Store, Atomic };
     struct Place {
         u8* data;
         Published* published;  // of strong accesses; null in spaces of one thread

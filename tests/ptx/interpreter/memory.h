@@ -12,6 +12,8 @@ enum class Space : u8 { Generic, Global, Shared, Local, Const, Param };
 
 // Generic addresses of the other spaces lie in windows of 4 GiB, beyond the numbers of arrays.
 constexpr u64 SHARED_WINDOW = u64(0x7001) << 32, LOCAL_WINDOW = u64(0x7002) << 32, PARAM_WINDOW = u64(0x7003) << 32;
+// Addresses of kernels, and of the parameters of kernels that a kernel launches.
+constexpr u64 KERNEL_WINDOW = u64(0x7004) << 32, LAUNCH_WINDOW = u64(0x7005) << 32;
 // Offset of an array in its window: an address before the array's begin is still recognised as the array's.
 constexpr u64 ARRAY_START = u64(1) << 30;
 

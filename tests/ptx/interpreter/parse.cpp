@@ -1,5 +1,6 @@
 // The grammar of PTX (sections "Syntax", "State Spaces, Types, and Variables", "Directives") as far as NVVM and NVRTC
-// emit it. Functions and calls are errors: the compilers inline all device functions.
+// emit it. Functions are errors, since the compilers inline all device functions, and so are calls of others than the CUDA
+// device runtime, by which kernels launch kernels.
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -85,6 +86,11 @@ const std::map<std::string, Special> SPECIALS = {
     {"%total_smem_size", Special::TotalSmemSize}, {"%clock", Special::Clock}, {"%clock64", Special::Clock},
     {"%clock_hi", Special::Clock}, {"%globaltimer", Special::Clock}, {"%globaltimer_lo", Special::Clock}};
 
+// Functions of the device runtime, version 2: NVRTC of CUDA 12 and 13 declares them by these names.
+const std::map<std::string, Op> RUNTIME = {{"__cudaCDP2GetParameterBufferV2", Op::GetParameterBuffer},
+                                           {"__cudaCDP2LaunchDeviceV2", Op::LaunchDevice},
+                                           {"__cudaCDP2GetLastError", Op::GetLastError}};
+
 constexpr u64 DYNAMIC = ~u64(0);
 
 struct Symbol {
@@ -124,7 +130,7 @@ public:
                 expect(";");
             } else if (word == ".section") {  // line information
                 while (next() != "}") continue;
-            } else if (word == ".func") fail("functions and calls are not executed");
+            } else if (word == ".func") parse_function();
             else fail("unknown directive " + word);
         }
         return std::move(module);
@@ -259,10 +265,21 @@ private:
                                   memory.allocate(data, variable.bytes, constant, true)};
     }
 
+    // Declarations of the device runtime's functions: (result) name (parameters);
+    void parse_function() {
+        const int line = tokens[at - 1].line;
+        if (accept("("))
+            while (next() != ")") continue;
+        if (!RUNTIME.count(next())) fail("functions and calls are not executed", line);
+        while (next() != ";") continue;
+    }
+
     void parse_entry() {
         const std::string name = next();
         kernel = &module->kernels[name];
         kernel->name = name;
+        kernel->module = module.get();
+        kernel->address = KERNEL_WINDOW + module->kernels.size();
         symbols.clear();
         branches.clear();
         labels.clear();
@@ -324,7 +341,7 @@ private:
             else if (accept(".shared")) {
                 declare_shared(parse_declaration());
                 expect(";");
-            } else if (accept(".local")) {
+            } else if (accept(".local") || accept(".param")) {  // .param: an argument or the result of a call
                 const Declaration variable = parse_declaration();
                 symbols[variable.name] = {Space::Local, place(kernel->local_bytes, variable.bytes, variable.align)};
                 expect(";");
@@ -396,8 +413,11 @@ private:
             declare_shared(module_shared[name]);
             found = symbols.find(name);
         }
-        if (found == symbols.end() && (found = globals.find(name)) == globals.end())
-            fail("unknown name " + name);
+        if (found == symbols.end() && (found = globals.find(name)) == globals.end()) {
+            auto launched = module->kernels.find(name);
+            if (launched == module->kernels.end()) fail("unknown name " + name);
+            return constant(launched->second.address);
+        }
         Operand result;
         if (found->second.address != DYNAMIC) return constant(found->second.address);
         result.kind = Operand::Row;
@@ -429,6 +449,8 @@ private:
             return result;
         }
         if (accept("[")) {
+            auto symbol = symbols.find(peek());
+            if (instruction.space == Space::Param && symbol != symbols.end()) instruction.space = symbol->second.space;
             const Operand base = parse_operand(instruction);
             if (base.kind != Operand::Row) fail("not an address");
             result.kind = Operand::Address;
@@ -459,6 +481,24 @@ private:
         return name[0] == '%' ? find_special(name, instruction) : find_symbol(name);
     }
 
+    // (result), function, (arguments): the operands are addresses in local memory.
+    void parse_call(Instruction& instruction) {
+        expect("(");
+        instruction.operands.push_back(find_symbol(next()));
+        expect(")");
+        expect(",");
+        auto function = RUNTIME.find(next());
+        if (function == RUNTIME.end()) fail("functions and calls are not executed");
+        instruction.op = function->second;
+        expect(",");
+        expect("(");
+        while (!accept(")")) {
+            instruction.operands.push_back(find_symbol(next()));
+            accept(",");
+        }
+        expect(";");
+    }
+
     void parse_instruction() {
         Instruction instruction;
         const size_t begin = at;
@@ -483,6 +523,8 @@ private:
         if (instruction.op == Op::Bra) {
             branches.push_back({static_cast<int>(kernel->code.size()), next(), scope_numbers, instruction.line});
             expect(";");
+        } else if (instruction.op == Op::Call) {
+            parse_call(instruction);
         } else {
             while (!accept(";")) {
                 instruction.operands.push_back(parse_operand(instruction));
@@ -508,6 +550,12 @@ private:
 };
 
 }  // namespace
+
+const Kernel* Module::find(u64 address) const {
+    for (const auto& [name, kernel] : kernels)
+        if (kernel.address == address) return &kernel;
+    return nullptr;
+}
 
 std::unique_ptr<Module> parse(const std::string& text, Memory& memory) { return Parser(text, memory).run(); }
 

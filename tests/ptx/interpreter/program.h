@@ -20,6 +20,8 @@ enum class Op : u8 {
     Ld, St, Atom, Red, Fence, Prefetch,
     // control
     Bra, Ret, Trap, Nanosleep, Bar, BarArrive,
+    // calls of the device runtime; Call is any call until its function is known
+    Call, GetParameterBuffer, LaunchDevice, GetLastError,
     // warp
     WarpSync, Shfl, Vote, Activemask, Redux, Match, Elect,
     // tensor cores
@@ -94,8 +96,12 @@ struct Parameter {
     u64 bytes, align, offset;
 };
 
+struct Module;
+
 struct Kernel {
     std::string name;
+    const Module* module = nullptr;
+    u64 address = 0;  // by which kernels launch it
     std::vector<Parameter> parameters;
     u64 parameter_bytes = 0, shared_bytes = 0, local_bytes = 0;
     u64 dynamic_align = 0;  // alignment of the dynamic shared memory; 0 without any
@@ -121,6 +127,8 @@ struct Module {
     std::map<std::string, Kernel> kernels;
     std::map<std::string, u64> histogram;  // opcodes with modifiers
     std::vector<std::unique_ptr<std::vector<u8>>> storage;  // of .global and .const variables
+
+    const Kernel* find(u64 address) const;  // null for an address of no kernel
 };
 
 // Parses and decodes; Error with the line for what is unknown. Variables are allocated in `memory`.

@@ -8,7 +8,7 @@ namespace ptx {
 static u64 launches = 0;
 
 Machine::Machine(Memory& memory, const Kernel& kernel, const Launch& launch, const u8* given)
-    : memory(memory), kernel(kernel), launch(launch), parameters(given, given + kernel.parameter_bytes),
+    : kernel(kernel), memory(memory), launch(launch), parameters(given, given + kernel.parameter_bytes),
       random(launch.seed), generation(++launches) {
     u64 size = 1, number = 1;
     for (int d = 0; d < 3; ++d) size *= launch.block[d], number *= launch.grid[d];
@@ -134,7 +134,10 @@ Counts Machine::run() {
     u32 idle = 0;
     while (true) {
         while (started < total && clusters.size() < launch.resident) start_cluster();
-        if (blocks.empty()) return {steps, lane_steps, touched.size()};
+        if (blocks.empty()) {
+            run_children();
+            return {steps, lane_steps, touched.size()};
+        }
         Block& block = *blocks[random() % blocks.size()];
         Warp& w = block.warps[random() % block.warps.size()];
         bool moved = false;
@@ -299,6 +302,9 @@ bool Machine::execute(Warp& w, size_t group) {
                     break;
                 default: arrive_at_barrier(w, i, group, run);
             }
+        } else if (i.op <= Op::GetLastError) {
+            execute_runtime(w, i, run);
+            advance(w, group);
         } else if (i.op <= Op::Elect) {
             if (!execute_warp(w, i, active)) return false;
             advance(w, group, run & ~active);

@@ -79,6 +79,16 @@ def compile_to_ptx(nvrtc: ModuleType) -> None:
     nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN = size, image
 
 
+def link_runtime_to_ptx(machine_code: ModuleType) -> None:
+    """Make the linking with the device runtime return PTX instead of machine code."""
+    link_device_runtime = machine_code.link_device_runtime
+
+    def linked(ptx: bytes, architecture: str) -> bytes:
+        return with_registers(ptx, link_device_runtime(ptx, architecture))
+
+    machine_code.link_device_runtime = linked
+
+
 def triton_to_ptx(compiler: ModuleType) -> None:
     """Make Triton's compiler return PTX instead of machine code."""
     compile_triton = compiler.compile_triton

@@ -48,6 +48,12 @@ def compile_to_ptx(nvrtc: ModuleType) -> None:
     ptx_images.compile_to_ptx(nvrtc)
 
 
+def link_runtime_to_ptx(machine_code: ModuleType) -> None:
+    import ptx_images
+
+    ptx_images.link_runtime_to_ptx(machine_code)
+
+
 def triton_to_ptx(compiler: ModuleType) -> None:
     import ptx_images
 
@@ -58,6 +64,7 @@ PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "cuda.bindings.runtime": replace_runtime_functions,
     "cuda.bindings.nvrtc": compile_to_ptx,
     "numba.cuda.cudadrv.driver": link_to_ptx,
+    "accelbench.kernels.lib.gpu.machine_code": link_runtime_to_ptx,
     "accelbench.kernels.lib.gpu.triton_compiler": triton_to_ptx,
     "accelbench.profiling.benchmark": mark_verifications,
 }
