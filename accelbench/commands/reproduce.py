@@ -123,22 +123,27 @@ def command(
     from accelbench.report.sections.costs import find_costs, print_costs, with_prices
     from accelbench.reproduce.claims_page import write_page
     from accelbench.reproduce.judging import document_of_judgement, judge
-    from accelbench.reproduce.terminal_claims import print_judgement
+    from accelbench.reproduce.session import compare_session
+    from accelbench.reproduce.terminal_claims import print_judgement, print_session
 
     found = [(word, store) for word in runs for store in find_runs(word)]
     joined = with_prices(read_runs([store for _, store in found]), prices, found, study.benchmarks)
     costs = find_costs(joined, study.benchmarks)
-    judgement = judge(study, joined.runs, include_noisy)
+    judgement, session = judge(study, joined.runs, include_noisy), compare_session(study)
     to = console(quiet=form != "table")
     print_judgement(judgement, to)
+    print_session(session, to)
     if costs:
         print_costs(costs, to)
-    written = write_page(judgement, page or RUNS / f"reproduce-{study.name}.html", costs)
+    written = write_page(judgement, page or RUNS / f"reproduce-{study.name}.html", costs, session)
     say(f"page {written}", stderr=form != "table")
     if form != "table":
         document = document_of_judgement(judgement)
         if costs:
             document = replace(document, facts={**document.facts, "costs": costs.facts()})
+        if session:
+            limits = [each._asdict() | {"published": each.published or None} for each in session]
+            document = replace(document, facts={**document.facts, "session": limits})
         say(document.write(form))
     return status
 

@@ -18,6 +18,7 @@ from accelbench.doctor.machine import (
     check_load,
     check_memory_limit,
     check_quota,
+    check_session,
     check_shared_memory,
     check_swap,
     check_threads,
@@ -58,6 +59,7 @@ def checks(root: Path = Path("/"), runs: Path = Path("runs")) -> list[Check]:
         *filter(None, [check_toolkit(root)]),
         *check_frameworks(root),
         *(check for check in found if check),
+        check_session(),
         *(check_home(), check_cache(), check_temporary(), check_runs(runs)),
     ]
 

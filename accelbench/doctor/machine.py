@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from accelbench.doctor.check import Check
+from accelbench.environment.session_limits import time_limits
 from accelbench.profiling.devices import DeviceKind, DeviceMissing, device_kind, kinds
 from accelbench.profiling.devices.nvidia import KEEP_LOADED
 from accelbench.profiling.machine.environment import cpu, limits, memory, software, system
@@ -116,6 +117,12 @@ def _limit_advice(what: Literal["cpu", "memory"], root: Path) -> str:
     if setter is None:
         return "find its origin: systemctl show --property=CPUQuotaPerSecUSec,MemoryMax on the session's slice"
     return f"raise or omit {flags[setter][what]} of {setter}"
+
+
+def check_session() -> Check:
+    """Return the time limits of a hosted notebook or a batch job."""
+    limits = time_limits()
+    return Check("session", "ok", f"duration: {limits.duration}; idle time: {limits.idle}")
 
 
 def check_affinity(root: Path) -> Check | None:

@@ -27,8 +27,11 @@ M = TypeVar("M", bound=Stored)
 POINT = TypeAdapter(Point)
 
 
-def parse(model: type[M], content: bytes, where: str) -> M:
-    """Parse and validate stored JSON; raise `DataDamaged` for invalid data, `UserError` for another schema version."""
+def parse(model: type[M], content: bytes, where: str, *, versioned: bool = True) -> M:
+    """Parse and validate stored JSON; raise `DataDamaged` for invalid data, `UserError` for another schema version.
+
+    A file that is not `versioned` has no schema version.
+    """
     try:
         text = content.decode("utf-8", errors="replace")
         data: Any = json.loads(text, parse_int=_integer, parse_constant=_not_a_number)
@@ -40,7 +43,7 @@ def parse(model: type[M], content: bytes, where: str) -> M:
     if SURROGATE_ESCAPE.search(content) and not _is_unicode(data):
         raise DataDamaged(f"{where} is corrupt: it contains text that is not valid Unicode")
     version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
+    if versioned and version != SCHEMA_VERSION:
         older = ": open it with accelbench 0.1" if version == 1 else ""
         raise UserError(f"{where} has schema version {version}; this accelbench reads version {SCHEMA_VERSION}{older}")
     try:

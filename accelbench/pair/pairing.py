@@ -17,7 +17,7 @@ from accelbench.execution.store import RUNS, RunInfo, RunStore, Settings, new_ru
 from accelbench.output.atomic_file import write_atomically
 from accelbench.pair.interleaved import PairSeries, measure_interleaved
 from accelbench.pair.paired import Letter
-from accelbench.pair.result import PairResult, SideResult
+from accelbench.pair.result import RESULT, PairResult, SideResult
 from accelbench.pair.server import SidePlan, SideRequest
 from accelbench.pair.side import PairSide, common_name
 from accelbench.pair.side_process import SideProcess
@@ -26,7 +26,6 @@ from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.stored import readable
 
-RESULT = "pair.json"
 LAST_MEASUREMENT_SECONDS = 120.0
 """Time that a measurement may take beyond the time limit of the pair."""
 

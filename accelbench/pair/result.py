@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
 
 from accelbench.compare.change import SpeedVerdict
+from accelbench.execution.stored_file import opened, parse
 from accelbench.output.format import percent
 from accelbench.pair.paired import LEAST_PAIRS, half_width, speed_ratio
 from accelbench.profiling.analysis.cost import cost
@@ -15,6 +17,9 @@ from accelbench.profiling.records.stored import Stored
 from accelbench.profiling.timing.statistics import Estimate
 
 PairVerdict = Literal[SpeedVerdict, "not measured"]
+RESULT = "pair.json"
+MAX_BYTES = 64 << 20
+"""Maximum size of `pair.json` in bytes."""
 
 
 class SideResult(Stored):
@@ -81,6 +86,12 @@ class PairResult(Stored):
     """Names of the points that only side A has."""
     only_b: list[str]
     """Names of the points that only side B has."""
+
+
+def read_pair(path: Path) -> PairResult:
+    """Return the result stored in a `pair.json`; raise `DataDamaged` if it cannot be read."""
+    with opened(path, MAX_BYTES) as file:
+        return parse(PairResult, file.read(MAX_BYTES), str(path), versioned=False)
 
 
 def ratio_of(a: Record, b: Record) -> float:

@@ -23,6 +23,7 @@ from accelbench.report.study_plot import draw_studies
 from accelbench.reproduce.claims_plot import claims_plot
 from accelbench.reproduce.judging import StudyVerdicts, title
 from accelbench.reproduce.paper import Hardware, Paper
+from accelbench.reproduce.session import ComparedLimit
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,16 @@ class ComparedMachine:
     rates: tuple[MachineRate, ...]
 
 
-def write_page(judgement: StudyVerdicts, path: Path, costs: CostTable | None = None) -> Path:
+def write_page(
+    judgement: StudyVerdicts, path: Path, costs: CostTable | None = None, session: Sequence[ComparedLimit] = ()
+) -> Path:
     """Write the page to `path`, create its directory if needed, and return the path."""
-    page = render(judgement, costs)
+    page = render(judgement, costs, session)
     path.parent.mkdir(parents=True, exist_ok=True)
     return write_atomically(path, lambda new: new.write_text(page, encoding="utf-8"))
 
 
-def render(judgement: StudyVerdicts, costs: CostTable | None = None) -> str:
+def render(judgement: StudyVerdicts, costs: CostTable | None = None, session: Sequence[ComparedLimit] = ()) -> str:
     """Return the self-contained page as HTML text."""
     folder = Path(__file__).parent
     environment = templates(folder, *report.__path__)
@@ -60,6 +63,7 @@ def render(judgement: StudyVerdicts, costs: CostTable | None = None) -> str:
         drawn=draw_studies(studies(judgement.paper, judgement.runs)),
         then=[_then(hardware) for hardware in judgement.paper.hardware],
         costs=costs,
+        session=session,
         comparison=claims_plot(judgement.claims),
         now=[_now(run) for run in judgement.runs],
         UNKNOWN=UNKNOWN,

@@ -11,18 +11,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from accelbench.environment.session_limits import LimitName
 from accelbench.errors import UserError, reason_of
 from accelbench.execution.suite import RENAMED
 from accelbench.profiling.files import read_regular
 from accelbench.profiling.records.stored import Share, Stored, first_fault
 from accelbench.profiling.text import did_you_mean
+from accelbench.reproduce.containers import ContainerRule
 from accelbench.reproduce.cores import FasterThanCoresRule, NeedsCoresRule
 from accelbench.reproduce.observations import PointSelection
 from accelbench.reproduce.rules import EqualRule, GrowthRule, OpenRule, OverheadRule, QualityRule, RatioRule, SlopeRule
 
 PAPERS = files("accelbench") / "papers"
 AnyRule = Annotated[
-    EqualRule
+    ContainerRule
+    | EqualRule
     | FasterThanCoresRule
     | GrowthRule
     | NeedsCoresRule
@@ -123,6 +126,14 @@ class Hardware(Stored):
     """Name in the table of vendors' peaks."""
 
 
+class PublishedLimit(Stored):
+    """Limit of a session on the study's hosted runtime; the page shows the limit of this machine next to it."""
+
+    limit: LimitName
+    published: str = ""
+    """Published value; empty if unknown."""
+
+
 class Paper(Stored):
     """Study with its claims and notes."""
 
@@ -137,6 +148,7 @@ class Paper(Stored):
     fetch: tuple[str, ...] = ()
     """Data sets for claims about quality, as named by `accelbench data fetch`."""
     hardware: tuple[Hardware, ...] = ()
+    session: tuple[PublishedLimit, ...] = ()
     claim: Annotated[tuple[Claim, ...], Field(min_length=1)]
     note: tuple[Note, ...] = ()
 

@@ -15,6 +15,7 @@ from accelbench.output.format import UNKNOWN, counted
 from accelbench.reproduce.claim_verdict import ClaimVerdict
 from accelbench.reproduce.judging import JudgedClaim, StudyVerdicts, title
 from accelbench.reproduce.paper import Paper
+from accelbench.reproduce.session import ComparedLimit
 
 MOST_LINES = 3
 """Maximum number of lines of evidence per claim; the page has all."""
@@ -51,6 +52,13 @@ def print_judgement(judgement: StudyVerdicts, console: Console) -> None:
     for line in judgement.notes:
         console.print(Text(line, style="yellow"))
     console.print(Text(f"{judgement.paper.name}: {judgement.sentence}", style="bold"))
+
+
+def print_session(session: Sequence[ComparedLimit], console: Console) -> None:
+    """Print the limits of a session in the study and on this machine."""
+    for each in session:
+        text = f"session, {each.limit}: {each.published or UNKNOWN} in the study, here {each.here}"
+        console.print(Text(text, style="dim"))
 
 
 def _table(claims: Sequence[JudgedClaim]) -> Table:

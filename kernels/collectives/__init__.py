@@ -12,7 +12,7 @@ BETWEEN_PROCESSES = ("gloo", "mpi", "nccl")
 BYTES = (8, 1 << 10, 1 << 16, 1 << 20, 1 << 24)
 LARGEST = 1 << 30
 LIBRARY = "library"
-"""Value of the axis `algorithm`: the library chooses by operation, size and topology."""
+"""Value of the axes `algorithm` and `gpudirect`: the library chooses by operation, size and topology."""
 ONLY: Only = {
     "impl": {
         "jax": {"op": ON_DEVICES, "processes": (1,)},
@@ -21,6 +21,7 @@ ONLY: Only = {
     "processes": {1: {"impl": ("jax",)}},
     "devices": {1: {"impl": BETWEEN_PROCESSES}},
     "algorithm": {"ring": {"impl": ("nccl",)}, "tree": {"impl": ("nccl",)}},
+    "gpudirect": {"on": {"impl": ("nccl",)}, "off": {"impl": ("nccl",)}},
 }
 
 
@@ -29,8 +30,12 @@ ONLY: Only = {
     devices=("cpu", "gpu", "tpu"),
     module="accelbench.kernels.collectives.{device}_{impl}",
     axes={"op": {"cpu": OPERATIONS, "gpu": OPERATIONS, "tpu": ON_DEVICES}, "bytes": BYTES, "processes": (2, 1)},
-    optional={"devices": (1, 8), "algorithm": (LIBRARY,)},
-    choices={"op": (*OPERATIONS, ALL_TO_ALL), "algorithm": (LIBRARY, "ring", "tree")},
+    optional={"devices": (1, 8), "algorithm": (LIBRARY,), "gpudirect": (LIBRARY,)},
+    choices={
+        "op": (*OPERATIONS, ALL_TO_ALL),
+        "algorithm": (LIBRARY, "ring", "tree"),
+        "gpudirect": (LIBRARY, "on", "off"),
+    },
     only=ONLY,
     limits={"bytes": (8, LARGEST), "processes": (1, 1 << 16), "devices": (1, 1 << 12)},
     metric="bytes",
@@ -47,6 +52,9 @@ def collectives() -> None:
     message, as in NVIDIA's nccl-tests (`doc/PERFORMANCE.md`). `broadcast` has root 0; in `send-recv` each rank sends to
     the next rank and receives from the previous one, and in `all-to-all` to each rank a part of the message.
     `algorithm` is for NCCL: `ring` and `tree` set NCCL_ALGO; by default, NCCL chooses by operation, size and topology.
+    `gpudirect` is for NCCL, too: `on` permits direct copies between the GPUs of a node (P2P), and between GPU and
+    network card (GPUDirect RDMA), at any distance in the topology, where the hardware supports them; `off` forbids
+    both, and NVLink SHARP, so that all messages pass through the host's memory. Neither has run on GPUs.
 
     `impl=jax` measures the `devices` of one process, each of which is a rank. A CPU is divided into devices that share
     its cores: this checks the operations, and its bandwidth is that of copies in memory.

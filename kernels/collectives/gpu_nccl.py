@@ -25,6 +25,26 @@ from accelbench.profiling.records.point import Point
 VENDORS = ("nvidia",)
 OPERATIONS = {"ring": ("all-reduce", "all-gather", "reduce-scatter", "broadcast"), "tree": ("all-reduce",)}
 """Operations of each algorithm of NCCL (`ncclTopoTuneModel` in NVIDIA/nccl, `src/graph/tuning.cc`)."""
+GPUDIRECT: dict[str, dict[str, str]] = {
+    LIBRARY: {},
+    "on": {
+        "NCCL_P2P_DISABLE": "0",
+        "NCCL_P2P_LEVEL": "SYS",
+        "NCCL_NET_GDR_LEVEL": "SYS",
+        "NCCL_NET_GDR_READ": "1",
+    },
+    "off": {
+        "NCCL_P2P_LEVEL": "LOC",
+        "NCCL_NVLS_ENABLE": "0",
+        "NCCL_NET_GDR_LEVEL": "LOC",
+        "NCCL_NET_GDR_C2C": "0",
+    },
+}
+"""Environment variables of NCCL by value of `gpudirect`: between the GPUs of a node, then between GPU and network card.
+
+Levels are the largest permitted distance in the topology: none (LOC) or any (SYS). NVLink SHARP and GDR_C2C are
+independent of the levels (NCCL's user guide, "Environment Variables").
+"""
 
 
 def device_code() -> list[DeviceKernel]:
@@ -36,10 +56,11 @@ def prepare(point: Point) -> Task:
     """Return this rank's task; Skip without CuPy, NCCL, a GPU for each rank, the algorithm, or enough device memory."""
     here, algorithm = world(), str(point.params.get("algorithm", LIBRARY))
     require_algorithm(str(point["op"]), algorithm)
+    gpudirect = str(point.params.get("gpudirect", LIBRARY))
     require_nccl()
     require_device_memory(BUFFERS * message(str(point["op"]), int(point["bytes"]), here.size).bytes)
     steps = lockstep(here)
-    return make_task(point, nccl(steps, algorithm), steps, here)
+    return make_task(point, nccl(steps, algorithm, gpudirect), steps, here)
 
 
 def require_algorithm(op: str, algorithm: str) -> None:
@@ -49,9 +70,9 @@ def require_algorithm(op: str, algorithm: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def nccl(steps: Lockstep, algorithm: str) -> Nccl:
+def nccl(steps: Lockstep, algorithm: str, gpudirect: str) -> Nccl:
     """Return the communicator of these ranks."""
-    return Nccl(steps, world(), algorithm)
+    return Nccl(steps, world(), algorithm, gpudirect)
 
 
 class Nccl(Communicator):
@@ -59,10 +80,10 @@ class Nccl(Communicator):
 
     overwrites = ("broadcast",)
 
-    def __init__(self, steps: Lockstep, here: World, algorithm: str = LIBRARY) -> None:
-        if algorithm != LIBRARY:
-            os.environ["NCCL_ALGO"] = algorithm  # read when this process, which measures one point, first uses NCCL
-        self.trains = algorithm == LIBRARY
+    def __init__(self, steps: Lockstep, here: World, algorithm: str = LIBRARY, gpudirect: str = LIBRARY) -> None:
+        chosen = GPUDIRECT[gpudirect] | ({} if algorithm == LIBRARY else {"NCCL_ALGO": algorithm})
+        os.environ.update(chosen)  # read when this process, which measures one point, first uses NCCL
+        self.trains = not chosen
         super().__init__(steps, here)
 
     def empty(self, elements: int) -> Any:

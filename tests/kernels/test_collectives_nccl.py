@@ -28,6 +28,7 @@ from tests.kernels.in_ranks import verified
 FLOAT32, UINT8, SUM = 7, 1, 0
 """CuPy's enumerators."""
 DTYPES = {FLOAT32: "float32", UINT8: "uint8"}
+SETTINGS = ("NCCL_ALGO", *{name: None for chosen in gpu_nccl.GPUDIRECT.values() for name in chosen})
 
 
 class HostNccl:
@@ -42,8 +43,8 @@ class HostNccl:
         self.queues: dict[tuple[int, int], Queue[Any]] = {}
         self.grouped = local()
         self.streams: set[int] = set()
-        self.algorithms: set[str | None] = set()
-        """Values of NCCL_ALGO when the ranks created the communicator, at which NCCL reads it."""
+        self.settings: list[dict[str, str]] = []
+        """Settings of NCCL when each rank created the communicator, at which NCCL reads them."""
 
     def get_unique_id(self) -> bytes:
         return bytes(range(128))
@@ -56,7 +57,7 @@ class HostNccl:
 
     def NcclCommunicator(self, ndev: int, commId: bytes, rank: int) -> Group:
         assert commId == bytes(range(128))
-        self.algorithms.add(os.environ.get("NCCL_ALGO"))
+        self.settings.append({name: value for name, value in os.environ.items() if name in SETTINGS})
         return Group(self, ndev, rank)
 
 
@@ -174,22 +175,38 @@ def test_a_message_that_is_not_sent_fails(on_host: Any) -> None:
     assert not verified(2, prepare).passed
 
 
-@pytest.mark.parametrize(("algorithm", "value"), [("library", None), ("ring", "ring"), ("tree", "tree")])
-def test_the_algorithm_is_set_before_nccl_starts(
-    on_host: Any, monkeypatch: pytest.MonkeyPatch, algorithm: str, value: str | None
+@pytest.mark.parametrize(
+    ("algorithm", "gpudirect", "expected"),
+    [
+        ("library", "library", {}),
+        ("ring", "library", {"NCCL_ALGO": "ring"}),
+        ("tree", "off", {"NCCL_ALGO": "tree", **gpu_nccl.GPUDIRECT["off"]}),
+        ("library", "on", gpu_nccl.GPUDIRECT["on"]),
+    ],
+)
+def test_algorithm_and_gpudirect_are_set_before_nccl_starts(
+    on_host: Any, monkeypatch: pytest.MonkeyPatch, algorithm: str, gpudirect: str, expected: dict[str, str]
 ) -> None:
-    monkeypatch.setenv("NCCL_ALGO", "")  # so that the value set by the ranks is removed after this test
-    monkeypatch.delenv("NCCL_ALGO")
+    for name in SETTINGS:
+        monkeypatch.setenv(name, "")  # so that the values set by the ranks are removed after this test
+        monkeypatch.delenv(name)
     nccl = on_host(2)
 
     def prepare(here: World) -> Task:
         steps = Lockstep(here)
-        task = make_task(point("all-reduce", 1000), gpu_nccl.Nccl(steps, here, algorithm), steps, here)
-        assert (task.work.all_reduced is not None) == (value is None)  # training runs use NCCL's own choice
+        group = gpu_nccl.Nccl(steps, here, algorithm, gpudirect)
+        task = make_task(point("all-reduce", 1000), group, steps, here)
+        assert (task.work.all_reduced is not None) == (not expected)  # training runs use NCCL's own choice
         return task
 
     assert verified(2, prepare).passed
-    assert nccl.algorithms == {value}
+    assert nccl.settings == [expected] * 2
+
+
+def test_gpudirect_is_permitted_or_forbidden_within_a_node_and_between_nodes() -> None:
+    levels = {value: {chosen.get(name) for name in ("NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL")}
+              for value, chosen in gpu_nccl.GPUDIRECT.items()}  # fmt: skip
+    assert levels == {"library": {None}, "on": {"SYS"}, "off": {"LOC"}}
 
 
 def test_an_algorithm_that_nccl_lacks_is_skipped() -> None:
@@ -208,8 +225,9 @@ def test_an_algorithm_is_an_axis_of_nccl_only() -> None:
     chosen = [Choice("collectives", "op", ("all-reduce",)), Choice("collectives", "algorithm", ("library", "tree"))]
     planned = make_plan(["collectives"], None, "gpu", chosen, None)
     assert {each.params.get("algorithm") for each in planned} == {None, "tree"}
-    with pytest.raises(UserError, match="algorithm=tree only with impl=nccl"):
-        make_plan(["collectives"], None, "cpu", [Choice("collectives", "algorithm", ("tree",))], None)
+    for axis, value in (("algorithm", "tree"), ("gpudirect", "off")):
+        with pytest.raises(UserError, match=f"{axis}={value} only with impl=nccl"):
+            make_plan(["collectives"], None, "cpu", [Choice("collectives", axis, (value,))], None)
 
 
 def test_ranks_that_share_a_gpu_are_skipped(on_host: Any) -> None:

@@ -1,4 +1,7 @@
-"""Horovod on TensorFlow: one replica per process, with gradients averaged by Horovod."""
+"""Horovod on TensorFlow: one replica per process, with gradients averaged by Horovod.
+
+Horovod's last release is 0.28.1 of June 2023; its repository has since had a few fixes, most of them of its own tests.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from accelbench.workloads.distribution.sockets import connect_directly
 from accelbench.workloads.distribution.tensorflow_replicas import Replicas
 
 INSTALL = (
-    "HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 pip install --no-build-isolation horovod (for "
-    "TensorFlow 2.16 and newer, first delete the line with xla_mpi_ops.cc from "
-    "horovod/tensorflow/CMakeLists.txt of its last release, 0.28.1)"
+    "build its last release, 0.28.1 of June 2023, with HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 pip install "
+    "--no-build-isolation horovod (for TensorFlow 2.16 and newer, first delete the line with xla_mpi_ops.cc from its "
+    "horovod/tensorflow/CMakeLists.txt), or choose another --strategy"
 )
 
 
@@ -31,7 +34,7 @@ class Horovod(Replicas):
     def __init__(self, point: Point) -> None:
         super().__init__(point)
         if find_spec("horovod") is None:
-            raise Skip(f"Horovod is not installed, and is not part of any extra of accelbench: {INSTALL}")
+            raise Skip(f"Horovod is not installed, and no extra of accelbench contains it: {INSTALL}")
 
     def start(self) -> None:
         import horovod.tensorflow as hvd

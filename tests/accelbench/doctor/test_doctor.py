@@ -10,6 +10,7 @@ import pytest
 
 from accelbench.doctor import Check, check_cache, check_home, check_temporary, checks, describe, quiet, render_doctor
 from accelbench.doctor.quiet import ObservedLoad, check_cpu_speeds, check_library_settings, load_check, observe_load
+from accelbench.environment.session_limits import HOSTED
 from accelbench.output.console import PlainConsole
 from accelbench.profiling.machine.environment.collect import collect
 from accelbench.profiling.machine.environment.container import CONTAINER_VARIABLES
@@ -101,6 +102,14 @@ def test_devices_without_hardware_are_missing(tmp_path: Path) -> None:
     assert found["device cpu"].status == "ok"
     assert found["device gpu"].status == found["device tpu"].status == "missing"
     assert "looked for" in found["device gpu"].found
+
+
+def test_the_time_limits_of_a_hosted_notebook_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
+    check = checks_by_name(tmp_path)["session"]
+    assert check.status == "ok"
+    assert HOSTED["colab"].duration in check.found
+    assert HOSTED["colab"].idle in check.found
 
 
 def test_a_missing_backend_has_the_install_command(tmp_path: Path) -> None:

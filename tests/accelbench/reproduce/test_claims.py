@@ -276,6 +276,7 @@ INCONCLUSIVE: list[tuple[str, str, list[Run]]] = [
     ("W1", "no such point", [run_of(framework("tensorflow", 1.0, processes=2), framework("torch", 2.0, processes=1))]),
     ("W2", "interval too wide", step(0.9999)),
     ("W2", "no such point", [run_of(framework("tensorflow", 1.0))]),
+    ("W5", "no such point", [run_of(framework("tensorflow", 1.0))]),
 ]  # fmt: skip
 
 

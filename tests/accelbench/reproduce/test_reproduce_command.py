@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from accelbench.__main__ import main
 from accelbench.commands.reproduce import interrupted
+from accelbench.environment.session_limits import LimitName
 from accelbench.execution.store import RunStore, Settings
 from accelbench.output.console import PlainConsole
 from accelbench.profiling.records.point import Point
@@ -267,6 +270,25 @@ def test_the_claims_are_drawn_with_a_row_each_and_a_dot_per_comparison() -> None
     for judged in judgement.claims:
         if judged.claim.rule.name == "ratio" and judged.finding.verdict == "confirmed":
             assert all(each.low > 1 for each in judged.finding.relative)
+
+
+@pytest.mark.usefixtures("stores")
+def test_the_limits_of_a_session_are_shown_next_to_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "carneiro2018", "one", "--format", "json", "--page", "page.html"]) == 0
+    facts = json.loads(capsys.readouterr().out)["session"]
+    assert {each["limit"]: each["published"] for each in facts if each["published"]} == {
+        "duration": "12 h",
+        "idle time": "90 min",
+        "GPUs": "1, one of the two GPUs of a Tesla K80",
+    }
+    assert [each["limit"] for each in facts] == list(get_args(LimitName))
+    page = Path("page.html").read_text(encoding="utf-8")
+    rows = page[page.index('<section id="session"') :].partition("</section>")[0]
+    assert rows.count('<th scope="row">') == len(facts)
+    for each in facts:
+        assert f'<td data-label="on this machine">{each["here"]}</td>' in rows
+    assert main(["reproduce", "kimm2021", "one", "--page", "page.html"]) == 0
+    assert 'id="session"' not in Path("page.html").read_text(encoding="utf-8")
 
 
 def test_ceilings_of_the_machines_have_their_flags() -> None:
