@@ -240,6 +240,8 @@ def test_listing_and_planning_import_no_jax(accelbench: Run, tmp_path: Path) -> 
     process = accelbench("run", "--suite", "jax", "--device", "cpu", "--dry-run", PYTHONPATH=str(tmp_path))
     assert process.returncode == 0, process.stderr
     assert process.stdout.count("impl=jax") >= len(NAMES) - 1
+    for command in (("list",), ("list", "matmul"), ("list", "--json")):
+        assert accelbench(*command, PYTHONPATH=str(tmp_path)).returncode == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
