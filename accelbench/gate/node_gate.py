@@ -125,9 +125,10 @@ def attributes_of(environment: Environment) -> dict[str, str]:
 @contextmanager
 def _lock() -> Iterator[bool]:
     """Hold the node's lock in this block; yield False if another gate holds it."""
+    name = LOCK.format(gettempdir())  # raises FileNotFoundError if no temporary folder can be written
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as holder:
         try:
-            holder.bind(LOCK.format(gettempdir()))
+            holder.bind(name)
         except OSError:
             yield False
         else:

@@ -12,6 +12,8 @@ from typing import Any
 import pynvml
 import pytest
 
+from accelbench.execution.plan import make_plan
+from accelbench.execution.suite import load_suite
 from accelbench.gate import node_gate
 from accelbench.gate.answer import GateCheck, GateResource, GateStatus, summary_of, verdict_of
 from accelbench.gate.baseline import Baseline, BaselineHardware, BaselineMetric
@@ -30,10 +32,12 @@ from accelbench.gate.node_gate import check_hardware
 from accelbench.gate.past_limits import past_metrics
 from accelbench.gate.reading import HealthReading, judge_health
 from accelbench.gate.request import PastMetric
+from accelbench.profiling.devices import gpu_backend
 from accelbench.profiling.machine.pcie import LINK_SHARE
 from accelbench.profiling.records.environment import Peak
 from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Record
+from tests.conftest import ROOT
 from tests.fixtures.compare_runs import MATMUL, failed, gpu, in_rounds, machine, measured, run, samples
 from tests.fixtures.machines import build
 
@@ -277,14 +281,34 @@ def test_hardware_is_compared_with_its_class(change: dict[str, Any], status: str
     assert (check.status, found is None) == (status, "machine" in change)
 
 
+@pytest.mark.parametrize(("visible", "gpus"), [("0,1,2,3,4,5,6,7", 8), ("0", 2)])  # a pair that one GPU skips
+def test_the_thorough_level_copies_from_and_to_the_first_gpu(
+    visible: str, gpus: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(gpu_backend().visible_devices, visible)
+    level = load_suite(str(ROOT / "accelbench/gate/levels/thorough.toml"))
+    plan = make_plan([], level, "gpu", [], None)
+    pairs = [(point["from"], point["to"]) for point in plan if point.benchmark == "transfer-gpus"]
+    assert sorted(pairs) == sorted([(0, gpu) for gpu in range(1, gpus)] + [(gpu, 0) for gpu in range(1, gpus)])
+
+
 @pytest.mark.parametrize(
-    ("number", "verdict"), [(errno.ENOSPC, "unfit"), (errno.EROFS, "unfit"), (errno.EMFILE, "unknown")]
+    ("function", "number", "verdict"),
+    [
+        ("mkdtemp", errno.ENOSPC, "unfit"),
+        ("mkdtemp", errno.EROFS, "unfit"),
+        ("mkdtemp", errno.EMFILE, "unknown"),
+        ("gettempdir", errno.ENOENT, "unfit"),
+    ],
 )
-def test_a_node_that_cannot_be_written_is_unfit(number: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(prefix: str) -> str:
+def test_a_node_that_cannot_be_written_is_unfit(
+    function: str, number: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**options: str) -> str:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(node_gate, "mkdtemp", fail)
+    monkeypatch.setattr(node_gate, function, fail)
+    monkeypatch.setattr(node_gate, "LOCK", f"\0accelbench-test-{os.getpid()}:{{}}")  # a gate may run on this machine
     answer = node_gate.check_node(node_gate.GateSettings())
     assert (answer.verdict, answer.exit_status) == (verdict, {"unfit": 1, "unknown": 2}[verdict])
     assert os.strerror(number) in answer.summary
