@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,6 +68,8 @@ class RemoteFolder:
         listed: dict[str, dict[str, Any]] = self._request(
             lambda: {path: facts or system.info(path) for path, facts in system.find(root, detail=True).items()}
         )
+        if not listed:
+            self._request(self._list_root)
         found = []
         for path, facts in listed.items():
             if facts.get("type", "file") == "file" and (path == root or path.startswith(f"{root}/")):
@@ -113,6 +116,11 @@ class RemoteFolder:
             raise UserError(f"{url} already exists: remove it, or choose another name")
         self._request(lambda: self._system.put_file(str(file), path), file.stat().st_size)
         return url
+
+    def _list_root(self) -> None:
+        """List the folder itself, since `find` of some file systems ignores errors such as a refused connection."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            self._system.ls(self._root, detail=False)
 
     def _join(self, name: str) -> tuple[str, str]:
         return (f"{self._root}/{name}" if name else self._root), self.url_of(name)

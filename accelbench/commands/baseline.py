@@ -38,6 +38,9 @@ def command(runs: tuple[str, ...], out: Path, tolerance: float, include_noisy: b
         say(sentence, stderr=True)
     for hardware in learned.baseline.hardware:
         say(f"{hardware.machine}: {counted(len(hardware.metric), 'metric')}")
+        for metric in hardware.metric:
+            if metric.limit == 0:
+                say(f"{metric.point}: every value passes, because the runs differ too much: edit min", stderr=True)
     say(f"{out}: learned from {counted(learned.runs, 'run')}")
     if learned.runs == 1:
         say("the spread between runs is unknown: learn from several runs", stderr=True)

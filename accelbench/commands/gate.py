@@ -120,7 +120,8 @@ def command(
     for check in answer.checks:
         if form == "text" and (verbose or check.status in ("warn", "fail") or check.kind != "health"):
             advice = f" ({check.advice})" if check.advice else ""
-            say(f"{check.status:7} {check.name}: {check.found}{advice}", stderr=True)
+            name = "" if check.kind == "node" else f"{check.name}: "  # in the text of a check of the node itself
+            say(f"{check.status:7} {name}{check.found}{advice}", stderr=True)
     if form in ("json", "jsonl"):
         say(answer.model_dump_json(indent=1 if form == "json" else None))
     else:

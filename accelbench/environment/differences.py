@@ -27,6 +27,7 @@ MATTERS = (
     "cpu.kinds.*",
     "cpu.isa",
     "limits.cpu_quota",
+    "memory.channels",
     "memory.huge_pages",
     "software.blas",
     "software.threads.*",

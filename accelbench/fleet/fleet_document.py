@@ -22,7 +22,7 @@ from accelbench.output.format import counted, percent
 SHOWN = 40
 """Maximum number of odd results in the terminal."""
 NAMED = 5
-"""Maximum number of skipped files in the terminal."""
+"""Maximum number of skipped files in the terminal, and of nodes in a note."""
 CSV_COLUMNS = ["machine", "node", "metric", "repetitions", "group", "difference", "z", "p", "adjusted_p", "odd"]
 
 
@@ -78,8 +78,9 @@ class FleetComparison:
                 if count:
                     yield f"{counted(count, 'node')} measured {when} only, and not compared"
         kinds = pd.Series([node for _, node in self.data.attributes]).value_counts()
-        for node in sorted(kinds[kinds > 1].index):
-            yield f"{node} appears with {kinds[node]} kinds of hardware"
+        if several := sorted(kinds[kinds > 1].index):
+            named = ", ".join(several[:NAMED]) + (", …" if len(several) > NAMED else "")
+            yield f"{counted(len(several), 'node')} with several kinds of hardware: {named}"
         sizes = self.rows.groupby("machine")["node"].nunique()
         small = sizes[sizes < LEAST_NODES]
         if len(small) > NAMED:

@@ -25,6 +25,7 @@ from accelbench.gate.limits import repetition_values
 from accelbench.gate.node_gate import attributes_of
 from accelbench.history.fingerprint import fingerprint
 from accelbench.history.run_labels import NODE_TAG, node_of
+from accelbench.output.plain_text import one_line
 from accelbench.pack.read import find_pack
 from accelbench.profiling.analysis.course import disturbances
 from accelbench.profiling.files import read_regular
@@ -172,7 +173,7 @@ def _add_answer(
     if answer.hardware is None:
         data.skipped.append(f"{name} has no measurement: {answer.summary}")
         return
-    machine, node = answer.hardware.machine, answer.node or node or answer.id
+    machine, node = answer.hardware.machine, one_line(answer.node) or node or answer.id
     data.add(machine, node, answer.attributes.items())
     for check in answer.checks:
         if check.value is None:
@@ -201,7 +202,7 @@ def _add_run(data: FleetData, store: RunStore, name: str, known: set[tuple[str, 
         return
     known.add((info.run_id, str(info.created)))
     machine, tags = fingerprint(info), info.label.tags
-    node = node_of(info) or info.label.name or name
+    node = one_line(node_of(info) or info.label.name or "") or name
     data.add(machine, node, attributes_of(info.environment).items())
     pairs = (tag.partition("=") for tag in tags if not tag.startswith(NODE_TAG))
     data.add(machine, node, ((name, value or "yes") for name, _, value in pairs))

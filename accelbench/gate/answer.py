@@ -57,6 +57,8 @@ class GateCheck(Stored):
     """Value of each repetition, each measured in a new process."""
     noise: list[str] = []
     """Disturbances of the measurement."""
+    decides: bool = True
+    """Whether an unknown status makes the answer unknown: not of a health source or benchmark that the node lacks."""
 
 
 class GateAnswer(Stored):
@@ -95,13 +97,10 @@ class GateAnswer(Stored):
 
 
 def verdict_of(checks: Sequence[GateCheck]) -> GateVerdict:
-    """Return the verdict by the worst check.
-
-    A health source that this node lacks does not decide. Without any deciding check, the verdict is unknown.
-    """
+    """Return the verdict by the worst check; without any deciding check, it is unknown."""
     if any(check.status == "fail" for check in checks):
         return "unfit"
-    deciding = [check for check in checks if check.status != "unknown" or check.kind != "health"]
+    deciding = [check for check in checks if check.status != "unknown" or check.decides]
     if not deciding or any(check.status == "unknown" for check in deciding):
         return "unknown"
     return "fit"
@@ -113,7 +112,7 @@ def summary_of(checks: Sequence[GateCheck], verdict: GateVerdict) -> str:
         passed, warned = (sum(check.status == status for check in checks) for status in ("pass", "warn"))
         return counted(passed, "check") + " passed" + (f", {counted(warned, 'warning')}" if warned else "")
     status: GateStatus = "fail" if verdict == "unfit" else "unknown"
-    deciding = [check for check in checks if check.status == status and (status == "fail" or check.kind != "health")]
+    deciding = [check for check in checks if check.status == status and (status == "fail" or check.decides)]
     deciding.sort(key=lambda check: check.kind != "node")
     texts = [f"{check.name}: {check.found}" if check.kind != "node" else check.found for check in deciding[:NAMED]]
     more = len(deciding) - NAMED

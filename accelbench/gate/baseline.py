@@ -132,7 +132,7 @@ def write_baseline(baseline: Baseline, path: Path) -> None:
         raise UserError(f"{path} exists: choose another --out, or delete it")
     tables = [f"{HEAD}{_table(baseline.model_dump(exclude={'hardware'}))}"]
     for hardware in baseline.hardware:
-        tables.append(f"[[hardware]]\n{_table(hardware.model_dump(exclude={'metric'}))}")
+        tables.append(f"[[hardware]]\n{_table(hardware.model_dump(exclude={'metric'}, exclude_none=True))}")
         for metric in hardware.metric:
             tables.append(f"[[hardware.metric]]\n{_table(metric.model_dump(exclude_none=True))}")
     text = "\n".join(tables)

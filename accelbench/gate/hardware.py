@@ -23,6 +23,8 @@ class HardwareClass(Stored):
     """Number of GPUs by name."""
     memory_bytes: Several
     """Size of the main memory in bytes."""
+    memory_channels: Several | None = None
+    """Number of memory channels with a module; null without an EDAC driver."""
 
     @classmethod
     def of(cls, info: RunInfo) -> HardwareClass:
@@ -38,6 +40,7 @@ class HardwareClass(Stored):
             cpus=environment.cpu.usable,
             gpus=dict(sorted(Counter(gpu.name for gpu in environment.gpus).items())),
             memory_bytes=environment.memory.total_bytes,
+            memory_channels=environment.memory.channels,
         )
 
     def missing_from(self, other: HardwareClass) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from accelbench.execution.store import RunInfo
+from accelbench.errors import collect_damage
+from accelbench.execution.store import RunInfo, RunStore
 from accelbench.gate.answer import GateCheck, GateResource, GateStatus, quantity
 from accelbench.gate.baseline import BaselineHardware
 from accelbench.gate.request import PastMetric
 from accelbench.output.format import percent
 from accelbench.profiling.analysis.roofline import share_of_peak
+from accelbench.profiling.machine.pcie import LINK_SHARE, WHOLE_LINK
 from accelbench.profiling.records.record import Record
 from accelbench.references.comparison import TOLERANCE, compare_with_references
 
@@ -38,6 +40,11 @@ class LimitSources:
     baseline_name: str
     past: Mapping[str, PastMetric]
     """Metrics of stored runs by point."""
+
+    def expects(self, point: str) -> bool:
+        """Return whether other nodes of the same hardware have measured this point."""
+        in_baseline = self.hardware is not None and any(metric.point == point for metric in self.hardware.metric)
+        return in_baseline or point in self.past
 
     def of(self, record: Record, info: RunInfo) -> Limit | None:
         """Return the limit of a measured record; None if no source has one."""
@@ -73,13 +80,39 @@ def _of_peak(record: Record) -> Limit | None:
     return Limit(LEAST_SHARE_OF_PEAK * share.bound, f"peak: {percent(LEAST_SHARE_OF_PEAK)} of {share.of}")
 
 
+def judge_points(
+    store: RunStore, info: RunInfo, resources: Mapping[str, GateResource], limits: LimitSources, include_noisy: bool
+) -> list[GateCheck]:
+    """Return the check of each planned point of a run, given the points' resources.
+
+    A skipped point does not decide if another point of its resource was measured: the hardware lacks what the point
+    needs, unless other nodes of the same hardware have measured it.
+    """
+    with collect_damage():  # the last line may be cut off if the process was killed
+        records = {str(record.point): record for record in store.points()}
+    measured = {resources[name] for name, record in records.items() if record.status == "measured"}
+    checks = []
+    for point in info.plan:
+        name = str(point)
+        record, resource = records.get(name), resources[name]
+        if record is None:
+            found = "not measured: no time was left"
+            check = GateCheck(name=name, kind="measurement", resource=resource, status="unknown", found=found)
+        else:
+            check = judge_record(record, resource, info, limits, include_noisy)
+            if record.status == "skipped" and resource in measured and not limits.expects(name):
+                check = check.model_copy(update={"decides": False})
+        checks.append(check)
+    return checks
+
+
 def judge_record(
     record: Record, resource: GateResource, info: RunInfo, limits: LimitSources, include_noisy: bool
 ) -> GateCheck:
     """Return the check of a point: its value compared with its limit.
 
     A value below the limit by less than its interval is a warning. A noisy value below the limit is unknown, because
-    noise only makes a node slower.
+    noise only makes a node slower. A PCIe link in use that is slower than card and slot support is a warning.
     """
     name = str(record.point)
     interval = record.rate_interval()
@@ -110,6 +143,11 @@ def judge_record(
             )
         elif warned:
             status = "warn"
+    link = record.metrics.get(LINK_SHARE)
+    if link is not None and link.value < WHOLE_LINK:
+        found += f"; the PCIe link has {link.value:.0f} % of the bandwidth that card and slot support"
+        status = "warn" if status == "pass" else status
+        advice = advice or "reseat the card or riser, and check the slot's speed in the firmware setup"
     return GateCheck(
         name=name,
         kind="measurement",

@@ -5,6 +5,8 @@ This process never touches a device, so that it answers in time even if a driver
 
 from __future__ import annotations
 
+import errno
+import math
 import os
 import shutil
 import signal
@@ -25,7 +27,7 @@ import psutil
 from pydantic import ValidationError
 
 from accelbench.environment.fields import facts
-from accelbench.errors import UserError, collect_damage
+from accelbench.errors import reason_of
 from accelbench.execution.process_group import kill_group
 from accelbench.execution.store import RunInfo, RunStore, now
 from accelbench.gate.answer import (
@@ -40,7 +42,7 @@ from accelbench.gate.answer import (
 )
 from accelbench.gate.baseline import Baseline, BaselineHardware
 from accelbench.gate.hardware import HardwareClass
-from accelbench.gate.limits import LimitSources, judge_record
+from accelbench.gate.limits import LimitSources, judge_points
 from accelbench.gate.reading import judge_health
 from accelbench.gate.request import GateRequest, MeasurementProblem, PastMetrics, PlannedResources, Readings
 from accelbench.output.format import seconds
@@ -59,11 +61,14 @@ BUSY_ADVICE = "repeat the gate when the node is idle"
 KILL_SECONDS = 1.0
 """Time for killed processes to end; a process in a hung driver may remain."""
 LEAST_MEMORY_SHARE = 0.98
+NOT_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOENT)
+"""Errors of a temporary folder that cannot be written; ENOENT if Python's `tempfile` finds none that can."""
 LOCK = "\0accelbench-gate:{}"
 """Name of the abstract Unix socket of the gates with this temporary folder; the kernel releases it when a gate ends."""
 ATTRIBUTES = (
     *("cuda.driver", "cuda.driver_cuda", "system.os", "system.kernel", "system.container", "system.image"),
-    *("cpu.governor", "memory.huge_pages", "software.accelbench", "software.python", "software.blas"),
+    *("cpu.governor", "memory.channels", "memory.huge_pages"),
+    *("software.accelbench", "software.python", "software.blas"),
 )
 """Facts of the environment by which nodes of a fleet are compared."""
 S = TypeVar("S", bound=Stored)
@@ -97,14 +102,18 @@ def check_node(settings: GateSettings) -> GateAnswer:
     """Return the answer about this node within the time limit; another gate on this node makes it unknown."""
     since_start = time() - psutil.Process().create_time()  # the imports count, too
     begin, started = monotonic() - max(0.0, since_start), now()
-    with _lock() as acquired:
-        if not acquired:
-            busy = GateCheck(name="busy", kind="node", status="unknown", found="another gate is running on this node")
-            return _answer(settings, started, begin, [busy])
-        with _signals_interrupt(), _temporary_folder() as folder:
-            hung = _measure(settings, folder, begin)
-            checks, info = _checks(settings, folder, hung)
-            return _answer(settings, started, begin, checks, info)
+    try:
+        with _lock() as acquired:
+            if not acquired:
+                found = "another gate is running on this node"
+                busy = GateCheck(name="busy", kind="node", status="unknown", found=found)
+                return _answer(settings, started, begin, [busy])
+            with _signals_interrupt(), _temporary_folder() as folder:
+                hung = _measure(settings, folder, begin)
+                checks, info = _checks(settings, folder, hung)
+                return _answer(settings, started, begin, checks, info)
+    except OSError as error:
+        return _answer(settings, started, begin, [_broken_system(error)])
 
 
 def attributes_of(environment: Environment) -> dict[str, str]:
@@ -116,13 +125,24 @@ def attributes_of(environment: Environment) -> dict[str, str]:
 @contextmanager
 def _lock() -> Iterator[bool]:
     """Hold the node's lock in this block; yield False if another gate holds it."""
+    name = LOCK.format(gettempdir())  # raises FileNotFoundError if no temporary folder can be written
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as holder:
         try:
-            holder.bind(LOCK.format(gettempdir()))
+            holder.bind(name)
         except OSError:
             yield False
         else:
             yield True
+
+
+def _broken_system(error: OSError) -> GateCheck:
+    """Return the check of an error of the operating system: without a writable temporary folder, the node is unfit."""
+    reason = reason_of(error)
+    if error.errno not in NOT_WRITABLE:
+        return GateCheck(name="system", kind="node", status="unknown", found=f"system error: {reason}")
+    found = f"the temporary folder cannot be written: {reason}"
+    advice = "delete files, look for errors of the disk (dmesg | tail), or set TMPDIR to a writable folder"
+    return GateCheck(name="temporary folder", kind="node", resource="disk", status="fail", found=found, advice=advice)
 
 
 @contextmanager
@@ -142,10 +162,7 @@ def _signals_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    try:
-        folder = Path(mkdtemp(prefix="accelbench-gate-"))
-    except OSError as error:
-        raise UserError(f"no temporary folder can be created: {error.strerror}") from None
+    folder = Path(mkdtemp(prefix="accelbench-gate-"))
     try:
         yield folder
     finally:
@@ -252,36 +269,18 @@ def _checks(settings: GateSettings, folder: Path, hung: GateCheck | None) -> tup
     info = infos[0] if infos else None
     hardware = None
     if info and settings.baseline:
-        found_hardware, check = _hardware_check(settings.baseline, HardwareClass.of(info))
+        found_hardware, check = check_hardware(settings.baseline, HardwareClass.of(info))
         hardware = found_hardware
         checks.append(check)
     past = _read(folder / "history.json", PastMetrics) or PastMetrics()
     limits = LimitSources(hardware, settings.baseline_name, {each.point: each for each in past.metrics})
     for store, of in zip(stores, infos, strict=True):
-        of_records = _record_checks(store, of, resources, limits, settings.include_noisy)
+        of_records = judge_points(store, of, resources, limits, settings.include_noisy)
         checks += [_slow_or_hung(check, folder) if check.status == "fail" else check for check in of_records]
     return checks, info
 
 
-def _record_checks(
-    store: RunStore, info: RunInfo, resources: Mapping[str, GateResource], limits: LimitSources, include_noisy: bool
-) -> list[GateCheck]:
-    with collect_damage():  # the last line may be cut off if the process was killed
-        records = {str(record.point): record for record in store.points()}
-    checks = []
-    for point in info.plan:
-        record, resource = records.get(str(point)), resources[str(point)]
-        if record:
-            checks.append(judge_record(record, resource, info, limits, include_noisy))
-        else:
-            found = "not measured: no time was left"
-            checks.append(
-                GateCheck(name=str(point), kind="measurement", resource=resource, status="unknown", found=found)
-            )
-    return checks
-
-
-def _hardware_check(baseline: Baseline, here: HardwareClass) -> tuple[BaselineHardware | None, GateCheck]:
+def check_hardware(baseline: Baseline, here: HardwareClass) -> tuple[BaselineHardware | None, GateCheck]:
     """Return the node's class in the baseline, and the check that its hardware is complete."""
     found = baseline.of_machine(here.machine)
     status: GateStatus = "pass"
@@ -292,6 +291,8 @@ def _hardware_check(baseline: Baseline, here: HardwareClass) -> tuple[BaselineHa
         text = f"missing: {', '.join(lost)}" if lost else f"{here.machine} is not in the baseline ({known})"
     elif here.memory_bytes < LEAST_MEMORY_SHARE * found.memory_bytes:
         status, text = "fail", f"{here.memory_bytes >> 20:,} MiB of {found.memory_bytes >> 20:,} MiB memory"
+    elif (here.memory_channels or math.inf) < (found.memory_channels or 0):
+        status, text = "fail", f"{here.memory_channels} of {found.memory_channels} memory channels"
     else:
         text = here.machine
     return found, GateCheck(name="hardware", kind="node", status=status, found=f"hardware: {text}")

@@ -37,7 +37,13 @@ def judge_health(before: Sequence[HealthReading], after: Sequence[HealthReading]
                 text = f"rose by {rise:g} during the gate: {text}"
         found.append(
             GateCheck(
-                name=name, kind="health", resource=reading.resource, status=status, found=text, advice=reading.advice
+                name=name,
+                kind="health",
+                resource=reading.resource,
+                status=status,
+                found=text,
+                advice=reading.advice,
+                decides=status != "unknown",
             )
         )
     return found

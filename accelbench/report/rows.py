@@ -35,7 +35,7 @@ from accelbench.profiling.analysis.roofline import (
     share_of_peak_at_clock,
 )
 from accelbench.profiling.machine.environment.files import format_cpu_list
-from accelbench.profiling.machine.pcie import LINK_SHARE
+from accelbench.profiling.machine.pcie import LINK_SHARE, WHOLE_LINK
 from accelbench.profiling.records.quality import Data
 from accelbench.profiling.records.record import Record
 from accelbench.profiling.records.script import SCRIPT
@@ -45,8 +45,6 @@ from accelbench.profiling.records.timing import Timing
 UNSTEADY = 0.02
 """Relative width of an interval (±1 %) above which a median is flagged `unsteady`."""
 WANTED_CONFIDENCE = 0.949
-WHOLE_LINK = 99.0
-"""Percent of the best PCIe link from which a link is not flagged."""
 COUNTS_DIFFER = 0.05
 MOSTLY_CLEAN = 0.9
 """Share of clean samples below which it is shown."""

@@ -219,7 +219,7 @@ def _first_fault(error: ValidationError) -> tuple[tuple[Any, ...], str]:
         return (*place, "name"), f"unknown rule {context['tag']!r} (choose {rules})"
     if first["type"] == "union_tag_not_found":
         return place, f"{'.'.join(map(str, place))}.name is missing"
-    return place, first_fault(error).replace(": Value error, ", ": ", 1)
+    return place, first_fault(error)
 
 
 def line_of(text: str, place: tuple[Any, ...]) -> int:

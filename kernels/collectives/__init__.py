@@ -5,7 +5,7 @@ from __future__ import annotations
 from accelbench.kernels.collectives.messages import ALL_TO_ALL
 from accelbench.profiling.benchmark import Only, benchmark
 
-OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "send-recv")
+OPERATIONS = ("all-reduce", "all-gather", "reduce-scatter", "broadcast", "send-recv", ALL_TO_ALL)
 ON_DEVICES = ("all-reduce", "all-gather", "reduce-scatter", ALL_TO_ALL, "send-recv")
 """Operations between the devices of one process, by JAX."""
 BETWEEN_PROCESSES = ("gloo", "mpi", "nccl")
@@ -16,7 +16,7 @@ LIBRARY = "library"
 ONLY: Only = {
     "impl": {
         "jax": {"op": ON_DEVICES, "processes": (1,)},
-        **{impl: {"op": OPERATIONS, "devices": (1,)} for impl in BETWEEN_PROCESSES},
+        **{impl: {"devices": (1,)} for impl in BETWEEN_PROCESSES},
     },
     "processes": {1: {"impl": ("jax",)}},
     "devices": {1: {"impl": BETWEEN_PROCESSES}},
@@ -32,7 +32,7 @@ ONLY: Only = {
     axes={"op": {"cpu": OPERATIONS, "gpu": OPERATIONS, "tpu": ON_DEVICES}, "bytes": BYTES, "processes": (2, 1)},
     optional={"devices": (1, 8), "algorithm": (LIBRARY,), "gpudirect": (LIBRARY,)},
     choices={
-        "op": (*OPERATIONS, ALL_TO_ALL),
+        "op": OPERATIONS,
         "algorithm": (LIBRARY, "ring", "tree"),
         "gpudirect": (LIBRARY, "on", "off"),
     },
@@ -50,7 +50,8 @@ def collectives() -> None:
     `bus_bandwidth` is the traffic of each link, comparable with the bandwidth of the hardware (`bus_factor`). Messages
     are float32, and `bytes` is the size per process; for all-gather and reduce-scatter it is the size of the complete
     message, as in NVIDIA's nccl-tests (`doc/PERFORMANCE.md`). `broadcast` has root 0; in `send-recv` each rank sends to
-    the next rank and receives from the previous one, and in `all-to-all` to each rank a part of the message.
+    the next rank and receives from the previous one; in `all-to-all` each rank sends an equal part of its message to
+    every rank, itself included.
     `algorithm` is for NCCL: `ring` and `tree` set NCCL_ALGO; by default, NCCL chooses by operation, size and topology.
     `gpudirect` is for NCCL, too: `on` permits direct copies between the GPUs of a node (P2P), and between GPU and
     network card (GPUDirect RDMA), at any distance in the topology, where the hardware supports them; `off` forbids

@@ -87,6 +87,7 @@ class Gloo(HostArrays):
             "reduce-scatter": lambda: reduce_scatter(take, give),
             "broadcast": lambda: distributed.broadcast(take, 0),
             "send-recv": send_recv,
+            "all-to-all": lambda: distributed.all_to_all_single(take, give),
         }[op]
 
         def run(loops: int) -> None:

@@ -44,6 +44,7 @@ class Mpi(HostArrays):
             "reduce-scatter": (world.Reduce_scatter_block, (give, take)),
             "broadcast": (world.Bcast, (take, 0)),
             "send-recv": (world.Sendrecv, (give, following, 0, take, before)),
+            "all-to-all": (world.Alltoall, (give, take)),
         }[op]
 
         def run(loops: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from accelbench.kernels.collectives import LIBRARY
-from accelbench.kernels.collectives.messages import message
+from accelbench.kernels.collectives.messages import ITEMSIZE, message
 from accelbench.kernels.collectives.task import BUFFERS, Run, make_task
 from accelbench.kernels.lib.gpu.device_code import DeviceKernel
 from accelbench.kernels.lib.ranks.lockstep import Lockstep, lockstep
@@ -101,12 +101,23 @@ class Nccl(Communicator):
             group.recv(take, target.size, kind, before, to)
             nccl.groupEnd()
 
+        def all_to_all() -> None:
+            """Send and receive the parts of all ranks in one group, as nccl-tests do."""
+            part = source.size // self.here.size
+            nccl.groupStart()
+            for rank in range(self.here.size):
+                offset = rank * part * ITEMSIZE
+                group.send(give + offset, part, kind, rank, to)
+                group.recv(take + offset, part, kind, rank, to)
+            nccl.groupEnd()
+
         once = {
             "all-reduce": lambda: group.allReduce(give, take, target.size, kind, nccl.NCCL_SUM, to),
             "all-gather": lambda: group.allGather(give, take, source.size, kind, to),
             "reduce-scatter": lambda: group.reduceScatter(give, take, target.size, kind, nccl.NCCL_SUM, to),
             "broadcast": lambda: group.broadcast(take, take, target.size, kind, 0, to),
             "send-recv": send_recv,
+            "all-to-all": all_to_all,
         }[op]
 
         def run(loops: int) -> None:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 LINK_SHARE = "share of the best PCIe link"
 """Metric: bandwidth of the link in use as a share of the best link that device and slot support, in percent."""
+WHOLE_LINK = 99.0
+"""Percent of the best PCIe link from which a link counts as the best one."""
 BYTES_PER_S = {
     1: 2.5e9 * 8 / 10 / 8,
     2: 5e9 * 8 / 10 / 8,

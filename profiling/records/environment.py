@@ -95,6 +95,8 @@ class Memory(Stored):
     """The available memory at the start of the run in bytes, as Linux estimates it."""
     swap_bytes: int | None = None
     """The size of the swap space, in bytes."""
+    channels: int | None = None
+    """The number of channels with a memory module, by EDAC."""
     huge_pages: str | None = None
     """The mode of transparent huge pages."""
 

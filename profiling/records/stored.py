@@ -48,10 +48,11 @@ def first_fault(error: ValidationError, skip: int = 0) -> str:
     """Return the first validation error as text, "field: reason"; `skip` parts of the field's path are left out."""
     first = error.errors(include_input=False, include_url=False, include_context=False)[0]
     where = readable(".".join(map(str, first["loc"][skip:])))
+    reason = str(first["msg"]).removeprefix("Value error, ")
     if not where:
-        return str(first["msg"])
+        return reason
     return {"missing": f"{where} is missing", "extra_forbidden": f"unknown key {where}"}.get(
-        first["type"], f"{where}: {first['msg']}"
+        first["type"], f"{where}: {reason}"
     )
 
 

@@ -119,6 +119,7 @@ def _memory(environment: Environment, value_of: FieldFormatter) -> Iterable[Labe
         "memory", f"{format_bytes(memory.total_bytes)}, {format_bytes(memory.available_bytes)} available at the start"
     )
     yield LabelledValue("swap", "none") if memory.swap_bytes == 0 else value_of("swap", "memory.swap_bytes")
+    yield value_of("memory channels in use", "memory.channels")
     yield value_of("transparent huge pages", "memory.huge_pages")
     yield value_of("CPU quota", "limits.cpu_quota", "none")
     yield value_of("memory limit", "limits.memory_bytes", "none")

@@ -27,6 +27,7 @@ WHY_UNKNOWN = {
     "cpu.frequency_mhz": "the kernel exposes no clock frequency",
     "cpu.numa_nodes": "the kernel exposes no NUMA nodes",
     "memory.swap_bytes": "there is no /proc/meminfo",
+    "memory.channels": "no EDAC driver is loaded, or it lists no channels",
     "memory.huge_pages": "the kernel has no transparent huge pages",
     "system.clock_source": "the kernel exposes no clock source",
     "software.blas": "threadpoolctl found no known BLAS in NumPy",

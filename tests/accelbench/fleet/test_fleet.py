@@ -143,8 +143,18 @@ def test_a_node_with_two_kinds_of_hardware_is_in_both_groups(tmp_path: Path, cap
     write_answer(tmp_path / "gates", "n3", [300.0], id="later", file="later", hardware=other)
     found = document(capsys, tmp_path / "gates")
     assert [group["nodes"] for group in found["groups"]] == [8, 1]
-    assert any("n3 appears with 2 kinds" in note for note in found["notes"])
+    assert any("n3" in note for note in found["notes"])
     assert found["rows"] == []
+    before = len(found["notes"])
+    for number in range(8):
+        write_answer(tmp_path / "gates", f"n{number}", [300.0], id=f"x{number}", file=f"x{number}", hardware=other)
+    assert len(document(capsys, tmp_path / "gates")["notes"]) < before  # one for all nodes
+
+
+def test_the_name_of_a_node_is_one_line(tmp_path: Path, capsys: Captured) -> None:
+    write_fleet(tmp_path / "gates", 8)
+    write_answer(tmp_path / "gates", "rack\n 7", [50.0] * 4, file="odd")
+    assert {row["name"] for row in document(capsys, tmp_path / "gates")["rows"]} == {"rack 7"}
 
 
 def test_stored_runs_are_joined_by_node_and_hardware(tmp_path: Path, capsys: Captured) -> None:

@@ -269,6 +269,17 @@ def test_a_store_without_results_is_a_user_error(store: MemoryFileSystem, capsys
     assert main(["fleet", "memory://nothing"]) == 2
 
 
+def test_an_error_that_the_listing_ignores_is_reported(
+    store: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    def refuse(self: MemoryFileSystem, path: str, **options: object) -> None:
+        raise ConnectionError("refused by the store")
+
+    monkeypatch.setattr(MemoryFileSystem, "ls", refuse)
+    assert main(["fleet", STORE]) == 2
+    assert "refused by the store" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("verdict", "status"), [("fit", 2), ("unfit", 1), ("unknown", 2)])
 def test_an_answer_that_cannot_be_stored_is_printed_and_an_unfit_node_remains_unfit(
     verdict: str,

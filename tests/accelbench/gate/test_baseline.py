@@ -94,6 +94,14 @@ def test_noisy_runs_need_an_option_and_widen_the_limit(folder: Path, capsys: pyt
     assert main(["baseline", "good", "--out", "site.toml", "--include-noisy"]) == 0
     metric = read_baseline(folder / "site.toml").hardware[0].metric[0]
     assert metric.limit < 0.8 * metric.median
+    assert metric.point not in capsys.readouterr().err
+    run(folder / "wide" / "r0", [measured(samples(1.0, spread=0.001))])
+    run(folder / "wide" / "r1", [measured(samples(2.0, spread=0.001))])
+    run(folder / "wide" / "r2", [measured(samples(3.0, spread=0.001))])
+    assert main(["baseline", "wide", "--out", "wide.toml", "--include-noisy"]) == 0
+    (metric,) = read_baseline(folder / "wide.toml").hardware[0].metric
+    assert metric.limit == 0
+    assert metric.point in capsys.readouterr().err
 
 
 def test_unfinished_corrupt_and_failed_runs_are_left_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +12,11 @@ from typing import Any
 import pynvml
 import pytest
 
-from accelbench.gate.answer import GateCheck, GateStatus, summary_of, verdict_of
-from accelbench.gate.baseline import BaselineHardware, BaselineMetric
+from accelbench.execution.plan import make_plan
+from accelbench.execution.suite import load_suite
+from accelbench.gate import node_gate
+from accelbench.gate.answer import GateCheck, GateResource, GateStatus, summary_of, verdict_of
+from accelbench.gate.baseline import Baseline, BaselineHardware, BaselineMetric
 from accelbench.gate.gpu_health import gpu_processes, gpu_readings
 from accelbench.gate.hardware import HardwareClass
 from accelbench.gate.health import (
@@ -22,12 +27,17 @@ from accelbench.gate.health import (
     memory_readings,
     network_readings,
 )
-from accelbench.gate.limits import LimitSources, judge_record
+from accelbench.gate.limits import LimitSources, judge_points, judge_record
+from accelbench.gate.node_gate import check_hardware
 from accelbench.gate.past_limits import past_metrics
 from accelbench.gate.reading import HealthReading, judge_health
 from accelbench.gate.request import PastMetric
+from accelbench.profiling.devices import gpu_backend
+from accelbench.profiling.machine.pcie import LINK_SHARE
 from accelbench.profiling.records.environment import Peak
+from accelbench.profiling.records.quality import Metric
 from accelbench.profiling.records.record import Record
+from tests.conftest import ROOT
 from tests.fixtures.compare_runs import MATMUL, failed, gpu, in_rounds, machine, measured, run, samples
 from tests.fixtures.machines import build
 
@@ -102,6 +112,30 @@ def test_a_failed_point_is_a_failed_check_with_its_reason(tmp_path: Path) -> Non
     assert (check.status, check.found, check.value) == ("fail", "wrong answer", None)
 
 
+def test_a_skipped_point_decides_only_if_it_could_be_measured(tmp_path: Path) -> None:
+    skipped = failed("this device has no fp8", "stream", status="skipped")
+    point = str(skipped.point)
+    past = PastMetric(point=point, figure="bytes", unit="B/s", median=1, deviation=0, runs=5)
+    expected, unknown = LimitSources(None, "", {point: past}), LimitSources(None, "", {})
+    for number, (records, limits, decides) in enumerate(
+        [
+            ([measured(samples(1.0)), skipped], unknown, False),
+            ([measured(samples(1.0)), skipped], expected, True),
+            ([skipped], unknown, True),
+        ]
+    ):
+        store = run(tmp_path / str(number), records)
+        resources: dict[str, GateResource] = {str(record.point): "gpu" for record in records}
+        checks = judge_points(store, store.info(), resources, limits, include_noisy=False)
+        assert [check.decides for check in checks if check.name == point] == [decides]
+
+
+@pytest.mark.parametrize(("share", "status"), [(100.0, "pass"), (50.0, "warn")])
+def test_a_slow_pcie_link_is_a_warning(share: float, status: str, tmp_path: Path) -> None:
+    record = measured(samples(1.0, spread=0.001), metrics={LINK_SHARE: Metric(share, "%")})
+    assert judged(tmp_path, record, limits_of(record, "0.95 * median")).status == status
+
+
 def test_repetitions_have_their_own_values(tmp_path: Path) -> None:
     check = judged(tmp_path, in_rounds([1.0, 1.1, 1.2]))
     assert check.repetitions == pytest.approx([FLOPS / 1.0, FLOPS / 1.1, FLOPS / 1.2], rel=0.01)
@@ -127,13 +161,19 @@ def test_stored_runs_of_the_same_hardware_give_limits(tmp_path: Path) -> None:
         (["measurement unknown", "health fail"], "unfit"),
         (["node unknown", "measurement pass"], "unknown"),
         (["health unknown"], "unknown"),
+        (["lacking unknown"], "unknown"),
+        (["lacking unknown", "measurement pass"], "fit"),
         (["health pass"], "fit"),
         ([], "unknown"),
     ],
 )
 def test_the_worst_check_decides(statuses: list[str], verdict: str) -> None:
+    kinds: dict[str, Any] = {
+        "health": {"kind": "health", "decides": False},
+        "lacking": {"kind": "measurement", "decides": False},
+    }
     checks = [
-        GateCheck.model_validate({"name": "x", "kind": kind, "status": status, "found": "y"})
+        GateCheck.model_validate({"name": "x", "kind": kind, "status": status, "found": "y"} | kinds.get(kind, {}))
         for kind, status in map(str.split, statuses)
     ]
     assert verdict_of(checks) == verdict
@@ -209,6 +249,8 @@ def test_a_counter_that_rises_decides_and_a_constant_one_does_not() -> None:
     assert judge_health([reading(3)], [reading(4)])[0].status == "fail"
     assert judge_health([reading(3, "warn")], [reading(4, "warn")])[0].status == "warn"
     assert judge_health([reading(3)], [])[0].status == "pass"
+    absent = HealthReading(name="x", resource="gpu", status="unknown", found="")
+    assert not judge_health([absent], [absent])[0].decides
 
 
 def test_a_reduced_node_lacks_parts_of_its_class() -> None:
@@ -217,6 +259,59 @@ def test_a_reduced_node_lacks_parts_of_its_class() -> None:
     assert whole.missing_from(whole.model_copy(update={"cpus": 6, "gpus": {}})) == ["2 of 8 CPUs", "8 of 8× H200"]
     assert whole.missing_from(whole.model_copy(update={"cpu": "Xeon", "cpus": 6})) == []
     assert whole.missing_from(whole.model_copy(update={"gpus": {"A100": 8}})) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({}, "pass"),
+        ({"memory_bytes": 99}, "pass"),
+        ({"memory_bytes": 90}, "fail"),
+        ({"memory_channels": 11}, "fail"),
+        ({"memory_channels": None}, "pass"),
+        ({"machine": "b", "cpus": 6}, "fail"),
+        ({"machine": "b", "cpu": "Xeon"}, "unknown"),
+    ],
+)
+def test_hardware_is_compared_with_its_class(change: dict[str, Any], status: str) -> None:
+    whole = HardwareClass(machine="a", cpu="EPYC", cpus=8, memory_bytes=100, memory_channels=12)
+    known = [BaselineHardware(**whole.model_dump(), metric=[])]
+    baseline = Baseline(baseline_version=1, created="2025-01-01", accelbench="0", hardware=known)
+    found, check = check_hardware(baseline, whole.model_copy(update=change))
+    assert (check.status, found is None) == (status, "machine" in change)
+
+
+@pytest.mark.parametrize(("visible", "gpus"), [("0,1,2,3,4,5,6,7", 8), ("0", 2)])  # a pair that one GPU skips
+def test_the_thorough_level_copies_from_and_to_the_first_gpu(
+    visible: str, gpus: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(gpu_backend().visible_devices, visible)
+    level = load_suite(str(ROOT / "accelbench/gate/levels/thorough.toml"))
+    plan = make_plan([], level, "gpu", [], None)
+    pairs = [(point["from"], point["to"]) for point in plan if point.benchmark == "transfer-gpus"]
+    assert sorted(pairs) == sorted([(0, gpu) for gpu in range(1, gpus)] + [(gpu, 0) for gpu in range(1, gpus)])
+
+
+@pytest.mark.parametrize(
+    ("function", "number", "verdict"),
+    [
+        ("mkdtemp", errno.ENOSPC, "unfit"),
+        ("mkdtemp", errno.EROFS, "unfit"),
+        ("mkdtemp", errno.EMFILE, "unknown"),
+        ("gettempdir", errno.ENOENT, "unfit"),
+    ],
+)
+def test_a_node_that_cannot_be_written_is_unfit(
+    function: str, number: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**options: str) -> str:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(node_gate, function, fail)
+    monkeypatch.setattr(node_gate, "LOCK", f"\0accelbench-test-{os.getpid()}:{{}}")  # a gate may run on this machine
+    answer = node_gate.check_node(node_gate.GateSettings())
+    assert (answer.verdict, answer.exit_status) == (verdict, {"unfit": 1, "unknown": 2}[verdict])
+    assert os.strerror(number) in answer.summary
 
 
 GOOD: dict[str, Any] = {

@@ -19,6 +19,21 @@ def test_memory_is_in_bytes(tmp_path: Path) -> None:
     assert memory.huge_pages == "never"
 
 
+@pytest.mark.parametrize(
+    ("locations", "channels"),
+    [
+        ({"mc0/dimm0": "channel 0 slot 0", "mc0/dimm1": "channel 0 slot 1", "mc1/dimm0": "channel 0 slot 0"}, 2),
+        ({"mc0/rank0": "csrow 0 channel 0", "mc0/rank1": "csrow 0 channel 1", "mc0/rank4": "csrow 1 channel 0"}, 2),
+        ({"mc0/dimm0": "branch 0 channel 1 slot 0", "mc0/dimm1": "branch 1 channel 1 slot 0"}, 2),
+        ({"mc0/dimm0": "memory 0"}, None),
+        ({}, None),
+    ],
+)
+def test_memory_channels_are_counted(tmp_path: Path, locations: dict[str, str], channels: int | None) -> None:
+    edac = {f"sys/devices/system/edac/mc/{place}/dimm_location": text for place, text in locations.items()}
+    assert collect_memory(build(tmp_path, XEON, edac)).channels == channels
+
+
 def test_facts_of_a_system(tmp_path: Path) -> None:
     system = collect_system(build(tmp_path, XEON))
     assert (system.os, system.kernel) == ("Rocky Linux 9.4 (Blue Onyx)", "5.14.0-427.el9.x86_64")
