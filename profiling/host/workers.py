@@ -29,21 +29,22 @@ def sample_workers(pid: int, folder: Path, rate_hz: int, seconds: int) -> tuple[
     except SamplingError as error:
         return {}, str(error)
     folder.mkdir(parents=True, exist_ok=True)
-    samplers = {
-        worker: subprocess.Popen(
-            record_command(program, "all", worker, rate_hz, seconds, folder / f"worker-{worker}.txt"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=child_environment(),
-            start_new_session=True,  # Ctrl-C must reach the run only
-        )
-        for worker in workers
-    }
-    complaints = list(filter(None, (_complaint(sampler, seconds + END_S) for sampler in samplers.values())))
-    found = {worker: _read(folder / f"worker-{worker}.txt") for worker in workers}
-    return found, explain(complaints[0]) if len(complaints) == len(workers) else None
+    samplers = {}
+    for worker in workers:
+        output = folder / f"worker-{worker}.txt"
+        with output.with_suffix(".log").open("w") as log:
+            samplers[output] = subprocess.Popen(
+                record_command(program, "all", worker, rate_hz, seconds, output),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=child_environment(),
+                start_new_session=True,  # Ctrl-C must reach the run only
+            )
+    failures = [_wait(sampler, seconds + END_S) for sampler in samplers.values()]
+    complaints = [_taken(output.with_suffix(".log")) for output in samplers]
+    stacks = [merge([parse_stacks(_taken(output))]) for output in samplers]
+    return dict(zip(workers, stacks, strict=True)), explain(complaints[0]) if all(failures) else None
 
 
 def _workers(pid: int) -> list[int]:
@@ -62,18 +63,17 @@ def _program(process: psutil.Process) -> str | None:
         return None
 
 
-def _complaint(sampler: subprocess.Popen[str], limit_s: float) -> str:
-    """Wait for the sampler; return what it printed if it failed."""
+def _wait(sampler: subprocess.Popen[bytes], limit_s: float) -> bool:
+    """Wait for the sampler; return whether it failed."""
     try:
-        printed = sampler.communicate(timeout=limit_s)[1]
+        return sampler.wait(limit_s) != 0
     except subprocess.TimeoutExpired:
         sampler.kill()
-        printed = sampler.communicate()[1]
-    return printed if sampler.returncode else ""
+        return sampler.wait() != 0
 
 
-def _read(path: Path) -> Counter[Stack]:
-    """Return the stacks of the file, which is then removed; none if it is missing."""
-    text = read_text(path)
+def _taken(path: Path) -> str:
+    """Return the content of the file, which is then removed; empty if it is missing."""
+    text = read_text(path) or ""
     path.unlink(missing_ok=True)
-    return merge([parse_stacks(text)] if text else [])
+    return text

@@ -199,6 +199,7 @@ EXCEPTIONS = {
     "profiling/files.py": {"open": "the one way", "hear": "a line of a file, with its limit"},
     "profiling/host/pyspy.py": {"open": OWN_NEW, "python": "the folder of py-spy"},
     "profiling/host/sampling.py": {"open": OWN_NEW},
+    "profiling/host/workers.py": {"open": OWN_NEW},
     "profiling/machine/cause_counters.py": {"open": KERNELS_FILES},
     "profiling/machine/other_processes.py": {"open": KERNELS_FILES},
     "profiling/machine/environment/files.py": {"open": KERNELS_FILES},

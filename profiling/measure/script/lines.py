@@ -19,7 +19,7 @@ MOST_THREADS = 3
 FEWEST_SAMPLES = 5
 """Minimum number of samples for shares of lines."""
 BEGIN = "_bootstrap (multiprocessing/process.py"
-"""First frame of a process that `multiprocessing` has started."""
+"""First frame of a process that `multiprocessing` has started; py-spy names its class, too, if it knows it."""
 
 
 class CodeLines(NamedTuple):
@@ -75,7 +75,7 @@ def _work_of(workers: Mapping[int, Stacks], is_own: Callable[[str], Path | None]
 
 def _from_begin(stack: Stack) -> Stack:
     """Return the stack of a worker without the frames of its parent, which a forked process still has."""
-    begins = [at for at, frame in enumerate(stack.frames) if str(frame).startswith(BEGIN)]
+    begins = [at for at, frame in enumerate(stack.frames) if BEGIN in str(frame)]
     return replace(stack, frames=stack.frames[begins[-1] :]) if begins else stack
 
 
