@@ -57,7 +57,7 @@ def test_lines_are_of_the_users_own_files_without_the_libraries_frames(tmp_path:
             "thread (0x9): idle;wait (threading.py:1) 50\n"
         )
     )
-    fork = "<module> (train.py:9);start (multiprocessing/process.py:5);BaseProcess._bootstrap (multiprocessing/process.py:3)"
+    fork = "<module> (train.py:9);start (popen_fork.py:5);BaseProcess._bootstrap (multiprocessing/process.py:3)"
     work = "_worker_loop (torch/utils/data/_utils/worker.py:7);fetch (torch/utils/data/_utils/fetch.py:5)"
     workers = {
         21: parse_stacks(f"thread (21): MainThread;{fork};{work};augment (pkg/data.py:4) 30\n"),
