@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import ceil
 from time import perf_counter
 
-from .loops import LOOPS, Refused
+from .loops import LOOPS, NoLoop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LaunchExperiment:
         try:
             with LOOPS[framework](function, arguments, self._returned) as launch:
                 self._time(launch)
-        except Refused as error:
+        except NoLoop as error:
             self.refused = str(error)
         except Exception as error:  # noqa: BLE001 - of the framework or the function; the script goes on without it
             self.refused = f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -76,5 +76,5 @@ class LaunchExperiment:
         calls = min(MAX_CALLS, ceil(SAMPLE_S / min(seconds_per_call(1), seconds_per_call(10))))
         seconds = [seconds_per_call(calls) for _ in range(SAMPLES)]
         if min(seconds) < REMOVED_S:
-            raise Refused("the compiler removed the loop")
+            raise NoLoop("the compiler removed the loop")
         self.seconds = seconds

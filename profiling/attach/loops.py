@@ -31,7 +31,7 @@ RESTORED = (
 """Beginnings of the names of TensorFlow's stateful operations that change nothing but variables, if anything."""
 
 
-class Refused(Exception):
+class NoLoop(Exception):
     """Reason why a function cannot be called in a loop."""
 
 
@@ -46,9 +46,9 @@ class JaxLoop:
         found = {id(leaf): at for at, leaf in enumerate(alive) if leaf is not None}
         sources = {place: found[id(leaf)] for place, leaf in enumerate(leaves) if id(leaf) in found}
         if not sources:
-            raise Refused("the function does not get its results back unchanged")
+            raise NoLoop("the function does not get its results back unchanged")
         if function.trace(*arguments[0], **arguments[1]).jaxpr.effects:
-            raise Refused("the function has side effects, such as prints")
+            raise NoLoop("the function has side effects, such as prints")
         constant = {at: leaf for at, leaf in enumerate(leaves) if hasattr(leaf, "dtype") and at not in sources}
 
         def repeat(count: Any, carried: Any, constant: Any) -> Any:
@@ -82,11 +82,11 @@ class TensorFlowLoop:
         positional, keywords = arguments
         graph = function.get_concrete_function(*positional, **keywords).graph
         if effects := sorted(_effects(graph.as_graph_def())):
-            raise Refused(f"the function has side effects: {', '.join(effects)}")
+            raise NoLoop(f"the function has side effects: {', '.join(effects)}")
         self._variables = list(graph.variables)
         saved = {variable.handle.ref() for variable in self._variables}
         if any(tensor.dtype == tensorflow.resource and tensor.ref() not in saved for tensor, _ in graph.captures):
-            raise Refused("the function has a state that is not in variables")
+            raise NoLoop("the function has a state that is not in variables")
 
         def call(index: Any) -> Any:
             function(*positional, **keywords)
