@@ -13,6 +13,8 @@ from accelbench.profiling.timing.steady import steady_steps
 
 MATTERS, LARGEST = 1.1, 2.0
 """Speedup by the experiment from which a cause matters, and from which it takes more than half of a step."""
+PLAUSIBLE = 0.95
+"""Smallest speedup of a valid experiment: steps with less work are slower only by batches outside of the cache."""
 FIELD: dict[Cause, str] = {"input": "prefetched", "communication": "unexchanged", "dispatch": "one_launch"}
 """Field of the record by the cause that the experiment takes away."""
 NAME: dict[Cause, str] = {"input": "input", "communication": "the exchange of gradients", "dispatch": "the host"}
@@ -41,9 +43,18 @@ def compare_steps(
     )
 
 
+def invalid(experiments: Mapping[Cause, StepsWithout | None]) -> list[str]:
+    """Return the reason for each experiment whose steps were slower than those with the cause."""
+    return [
+        f"the experiment on {NAME[cause]}: its steps were slower than the other ones, so that it has no result"
+        for cause, steps in experiments.items()
+        if steps and steps.speedup_high < PLAUSIBLE
+    ]
+
+
 def checked(verdict: Bottleneck, experiments: Mapping[Cause, StepsWithout | None]) -> Bottleneck:
-    """Return the verdict with the experiments by cause, and whether one confirms it; undecided if one contradicts."""
-    found = {cause: steps for cause, steps in experiments.items() if steps}
+    """Return the verdict with the valid experiments, and whether one confirms it; undecided if one contradicts."""
+    found = {cause: steps for cause, steps in experiments.items() if steps and steps.speedup_high >= PLAUSIBLE}
     verdict = verdict.model_copy(update={FIELD[cause]: steps for cause, steps in found.items()})
     if verdict.bound is None or verdict.bound == "cpu-quota-bound":
         return verdict

@@ -18,11 +18,11 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from accelbench.profiling.analysis.bottleneck import bottleneck
-from accelbench.profiling.analysis.experiments import checked, compare_steps
+from accelbench.profiling.analysis.experiments import checked, compare_steps, invalid
 from accelbench.profiling.benchmark import Training
 from accelbench.profiling.host.profiler import HostProfiler
 from accelbench.profiling.ranks.world import world
-from accelbench.profiling.records.bottleneck import CpuTime
+from accelbench.profiling.records.bottleneck import Cause, CpuTime, StepsWithout
 from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.point import Point
 from accelbench.profiling.records.record import Profile
@@ -82,7 +82,8 @@ def profile_training(
         seconds = steps_from_memory(training, step_s) if waits else []
     except Exception as error:  # noqa: BLE001 - any error of a framework; the verdict remains without an experiment
         seconds, missing = [], [f"the experiment on the input: {type(error).__name__}: {error}"]
-    verdict = checked(verdict, {"input": compare_steps(timing.steady, seconds)})
+    experiments: dict[Cause, StepsWithout | None] = {"input": compare_steps(timing.steady, seconds)}
+    verdict = checked(verdict, experiments)
     return Profile(
         bottleneck=verdict,
         capture=capture,
@@ -90,7 +91,7 @@ def profile_training(
         host=host,
         trace_folder=keep.trace if keep else None,
         host_folder=keep.host if keep else None,
-        missing=missing,
+        missing=[*missing, *invalid(experiments)],
         elapsed_s=perf_counter() - begin,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accelbench.profiling.analysis.experiments import checked, compare_steps
+from accelbench.profiling.analysis.experiments import checked, compare_steps, invalid
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObserver
 from accelbench.profiling.measure.script.slow_rank import FEWEST_STEPS as FEWEST_COMPARED
@@ -81,7 +81,8 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
     verdict = found.bottleneck(point.device, step_s)
     if not steps:
         verdict = Bottleneck(reason="no step was found, so that no part of a step is known", cpu=found.cpu)
-    verdict = checked(verdict, experiments_of(found))
+    experiments = experiments_of(found)
+    verdict = checked(verdict, experiments)
     verdict = verdict.model_copy(update={"help": help_of(verdict, found.events)})
     waiting, interval = waiting_of(steps) if found.events.loader else (None, None)
     starts = [step.seconds for step in found.untouched if step.starts_epoch]
@@ -110,7 +111,7 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
                 "world": max(1, found.events.world) if found.ranked else 1,
                 "ranks": ranks_of(found),
                 "slow_rank": slow_rank_of(found, step_s),
-                "missing": found.missing,
+                "missing": [*found.missing, *invalid(experiments)],
             }
         ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accelbench.profiling.analysis.experiments import FIELD, checked, compare_steps
+from accelbench.profiling.analysis.experiments import FIELD, checked, compare_steps, invalid
 from accelbench.profiling.records.bottleneck import Bottleneck, Bound, Cause, StepsWithout
 from accelbench.profiling.timing.steady import steady_steps
 
@@ -45,6 +45,14 @@ def test_an_experiment_confirms_or_withdraws_a_verdict(
     assert getattr(verdict, FIELD[cause]) == steps_without(speedup)
     assert (verdict.help is None) == (expected is None)
     assert (verdict.reason is None) == (expected is not None)
+
+
+def test_an_experiment_with_slower_steps_has_no_result() -> None:
+    verdict = Bottleneck(bound="input-bound")
+    experiments: dict[Cause, StepsWithout | None] = {"input": steps_without(0.7), "communication": None}
+    assert checked(verdict, experiments) == verdict
+    assert len(invalid(experiments)) == 1
+    assert invalid({"input": steps_without(0.95)}) == []
 
 
 def test_without_an_experiment_the_verdict_is_unchanged() -> None:
