@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections import Counter
 from pathlib import Path
+from time import perf_counter, sleep
 
 import psutil
 
@@ -15,19 +16,36 @@ from accelbench.profiling.machine.environment.files import read_text
 
 MOST_WORKERS = 4
 """Largest number of sampled workers: all at the same time."""
+MOST_ROUNDS, PAUSE_S = 8, 0.25
+"""Largest number of times that the current workers are sampled, and the pause between two of them in seconds."""
 END_S = 10.0
 """Seconds that py-spy may take to read the interpreter, and to write its file."""
 
 
 def sample_workers(pid: int, folder: Path, rate_hz: int, seconds: int) -> tuple[dict[int, Counter[Stack]], str | None]:
-    """Return the stacks of the process's first workers by PID, and the reason if none could be sampled."""
-    workers = _workers(pid)[:MOST_WORKERS]
-    if not workers:
-        return {}, None
-    try:
-        program = find_pyspy()
-    except SamplingError as error:
-        return {}, str(error)
+    """Return the stacks of the process's first workers by PID, and the reason if none could be sampled.
+
+    Loaders may start new workers in each epoch: if all end while they are sampled, their successors are sampled, too.
+    """
+    found: dict[int, Counter[Stack]] = {}
+    reason, end = None, perf_counter() + seconds
+    for _ in range(MOST_ROUNDS):
+        workers = _workers(pid)[:MOST_WORKERS]
+        try:
+            stacks, reason = _sample(workers, folder, rate_hz, seconds) if workers else ({}, None)
+        except SamplingError as error:
+            return {}, str(error)
+        found |= stacks
+        if perf_counter() >= end:
+            break
+        sleep(PAUSE_S)
+    return found, None if any(found.values()) else reason
+
+
+def _sample(
+    workers: list[int], folder: Path, rate_hz: int, seconds: int
+) -> tuple[dict[int, Counter[Stack]], str | None]:
+    program = find_pyspy()
     folder.mkdir(parents=True, exist_ok=True)
     samplers = {}
     for worker in workers:
