@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
-from time import perf_counter, process_time
+from time import perf_counter, thread_time
 
 from rich.console import Console
 
@@ -26,7 +26,7 @@ BATCH = 64
 
 
 def overhead_of_attaching(console: Console) -> list[Bound]:
-    """Return the CPU time of epochs with hooks ÷ without, by framework and width, each in a new process."""
+    """Return the time of steps with hooks ÷ without, by framework and width, each in a new process."""
     bounds = []
     for framework, widths in WIDTHS.items():
         if find_spec(framework) is None:
@@ -36,7 +36,7 @@ def overhead_of_attaching(console: Console) -> list[Bound]:
             command = [sys.executable, "-m", "tests.bench_self.attach", framework, str(width)]
             output = subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
             step_s, *found = map(float, output.split())
-            name = f"{framework}, steps of {1e3 * step_s:.2g} ms: CPU time with hooks ÷ without"
+            name = f"{framework}, steps of {1e3 * step_s:.2g} ms: time with hooks ÷ without"
             bounds.append(Bound(name, "×", at_most=1.02, found=found))
     return bounds
 
@@ -98,6 +98,10 @@ def jax_epoch(width: int) -> tuple[Callable[[int], None], Callable[[Session], No
     return train, attach
 
 
+def lower_quartile(values: Iterable[float]) -> float:
+    return statistics.quantiles(values, n=4)[0]
+
+
 def main(framework: str, width: int) -> None:
     """Print the seconds of a step, and the ratios of the CPU times."""
     train, attach = {"torch": torch_epoch, "jax": jax_epoch}[framework](width)
@@ -107,26 +111,27 @@ def main(framework: str, width: int) -> None:
     step_s = (perf_counter() - begin) / 50
     steps = max(10, round(EPOCH_S / step_s))
 
-    def epoch(observed: bool) -> float:
+    def epoch(observed: bool) -> tuple[float, float]:
+        """Return the CPU time of this thread, in which the hooks run, and the wall time."""
         with exchange_folder() as folder:
             session = Session(str(folder))
             if observed:
                 attach(session)
-            begin = process_time()
+            begin = thread_time(), perf_counter()
             train(steps)
-            taken = process_time() - begin
+            taken = thread_time() - begin[0], perf_counter() - begin[1]
             session.detach()
             return taken
 
     print(step_s)
     for _ in range(PARTS):
-        taken: dict[bool, list[float]] = {True: [], False: []}
+        taken: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
         for number in range(PAIRS):
             for observed in (True, False) if number % 2 else (False, True):
                 taken[observed].append(epoch(observed))
-        # Other processes only add CPU time, by emptying the caches.
-        with_hooks, without = (statistics.quantiles(taken[observed], n=4)[0] for observed in (True, False))
-        print(with_hooks / without, flush=True)
+        # Other processes only add time.
+        cpu_s = {observed: lower_quartile(cpu for cpu, _ in taken[observed]) for observed in (True, False)}
+        print(1 + (cpu_s[True] - cpu_s[False]) / lower_quartile(wall for _, wall in taken[False]), flush=True)
 
 
 if __name__ == "__main__":
