@@ -47,12 +47,16 @@ def blocks(page: str, language: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/diagnose.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", *(f"docs/{name}.md" for name in ("acceptance", "diagnose", "fleet", "gate", "guide", "soak"))]
+)
 def test_every_command_line_in_the_documentation_has_valid_options(page: str) -> None:
-    lines = [line for code in blocks(page, "sh") for line in code.splitlines() if line.startswith("accelbench ")]
-    assert lines
-    for line in lines:
-        _, name, *words = shlex.split(line, comments=True)
+    lines = [line for code in blocks(page, "sh") for line in code.splitlines()]
+    commands = [line.removeprefix("accelbench ") for line in lines if line.startswith("accelbench ")]
+    commands += [line.partition("$bench ")[2].removesuffix("'") for line in lines if "$bench " in line]
+    assert commands
+    for line in commands:
+        name, *words = shlex.split(line, comments=True)
         command = cli.get_command(click.Context(cli), name)
         assert command, line
         command.make_parser(click.Context(command, **command.context_settings)).parse_args(words)
