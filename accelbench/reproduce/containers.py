@@ -54,7 +54,7 @@ class ContainerPair:
 
     @property
     def other_causes(self) -> list[str]:
-        """Return the differences between the sides, apart from the container, that may change the speed."""
+        """Return the differences between the sides, other than the container, that may change the speed."""
         found = differences(self.outside.info.environment, self.inside.info.environment, {self.inside.info.device})
         causes = [each for each in found if each.matters and each.fact not in NO_CAUSE]
         # A library that one side lacks changes nothing that both sides execute.
