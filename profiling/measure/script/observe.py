@@ -236,6 +236,7 @@ class ScriptObserver:
                 run_s=sum(thread.cpu_s for thread in threads),
                 wait_s=sum(waits),
                 longest_wait_s=max(waits),
+                throttled_s=counters.result().throttled_s,
             )
 
     def _steps_from(self, first: int, seconds: float) -> list[ScriptStep]:

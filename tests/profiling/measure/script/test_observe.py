@@ -10,6 +10,7 @@ from time import sleep
 import pytest
 
 from accelbench.profiling.attach.session import MARKS, OPTIMIZER, Session
+from accelbench.profiling.host.counters import HostCounterSampler
 from accelbench.profiling.measure.script.launch import exchange_folder
 from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObserver
 
@@ -17,8 +18,13 @@ pytestmark = [pytest.mark.needs("linux")]
 
 
 @pytest.mark.parametrize("optimizer_steps", [2, 30, 90, 130])
-def test_timed_steps_are_of_the_better_source(optimizer_steps: int, tmp_path: Path) -> None:
+def test_timed_steps_are_of_the_better_source(
+    optimizer_steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The better source appears before the timed steps, while the first one is waited for, or among them."""
+    result = HostCounterSampler.result
+    throttled = {"throttled_s": 0.25}
+    monkeypatch.setattr(HostCounterSampler, "result", lambda self: result(self).model_copy(update=throttled))
 
     def train() -> None:
         for step in range(optimizer_steps + 100):
@@ -38,6 +44,8 @@ def test_timed_steps_are_of_the_better_source(optimizer_steps: int, tmp_path: Pa
     assert len(observer.untouched) >= FEWEST_STEPS
     assert all(step.seconds >= 0.02 for step in observer.untouched)
     assert observer.untouched[-1].kind == "drained"
+    assert observer.cpu
+    assert observer.cpu.throttled_s == 0.25
 
 
 @pytest.mark.parametrize("first_is_local", [True, False])
