@@ -31,6 +31,8 @@ def sample_workers(pid: int, folder: Path, rate_hz: int, seconds: int) -> tuple[
     reason, end = None, perf_counter() + seconds
     for _ in range(MOST_ROUNDS):
         workers = _workers(pid)[:MOST_WORKERS]
+        if not workers and not found:
+            break
         try:
             stacks, reason = _sample(workers, folder, rate_hz, seconds) if workers else ({}, None)
         except SamplingError as error:
