@@ -43,18 +43,22 @@ def compare_steps(
     )
 
 
+def _is_valid(steps: StepsWithout) -> bool:
+    return steps.speedup_high >= PLAUSIBLE
+
+
 def invalid(experiments: Mapping[Cause, StepsWithout | None]) -> list[str]:
-    """Return the reason for each experiment whose steps were slower than those with the cause."""
+    """Return the reason for each experiment with steps that were slower than those with the cause."""
     return [
         f"the experiment on {NAME[cause]}: its steps were slower than the other ones, so that it has no result"
         for cause, steps in experiments.items()
-        if steps and steps.speedup_high < PLAUSIBLE
+        if steps and not _is_valid(steps)
     ]
 
 
 def checked(verdict: Bottleneck, experiments: Mapping[Cause, StepsWithout | None]) -> Bottleneck:
     """Return the verdict with the valid experiments, and whether one confirms it; undecided if one contradicts."""
-    found = {cause: steps for cause, steps in experiments.items() if steps and steps.speedup_high >= PLAUSIBLE}
+    found = {cause: steps for cause, steps in experiments.items() if steps and _is_valid(steps)}
     verdict = verdict.model_copy(update={FIELD[cause]: steps for cause, steps in found.items()})
     if verdict.bound is None or verdict.bound == "cpu-quota-bound":
         return verdict

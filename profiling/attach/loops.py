@@ -109,7 +109,7 @@ class TensorFlowLoop:
 
 
 def _effects(graph: Any) -> Iterator[str]:
-    """Yield the names of the stateful operations whose effects cannot be restored."""
+    """Yield the names of the stateful operations with effects that cannot be restored."""
     registry = sys.modules["tensorflow.python.framework.op_def_registry"]
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     for name in {node.op for node in nodes}:

@@ -90,7 +90,7 @@ def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
 
 
 def _first_id(sources: Any) -> int:
-    """Return the identity of the first variable of a nest: that of one model, if a script trains several in turns."""
+    """Return the identity of the first variable of a nest: one per model, if a script trains several."""
     while isinstance(sources, (list, tuple, dict)) and sources:
         sources = next(iter(sources.values() if isinstance(sources, dict) else sources))
     return id(sources)

@@ -33,11 +33,12 @@ def sample_workers(pid: int, folder: Path, rate_hz: int, seconds: int) -> tuple[
         workers = _workers(pid)[:MOST_WORKERS]
         if not workers and not found:
             break
-        try:
-            stacks, reason = _sample(workers, folder, rate_hz, seconds) if workers else ({}, None)
-        except SamplingError as error:
-            return {}, str(error)
-        found |= stacks
+        if workers:
+            try:
+                stacks, reason = _sample(workers, folder, rate_hz, seconds)
+            except SamplingError as error:
+                return {}, str(error)
+            found |= stacks
         if perf_counter() >= end:
             break
         sleep(PAUSE_S)

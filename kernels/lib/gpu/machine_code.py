@@ -35,7 +35,7 @@ def compile_cuda(source: str, options: Sequence[str], output: Literal["CUBIN", "
 
 
 def link_device_runtime(ptx: bytes, architecture: str) -> bytes:
-    """Return the cubin of PTX whose kernels launch kernels, linked with the CUDA device runtime by nvJitLink.
+    """Link PTX with launches by kernels to the CUDA device runtime by nvJitLink, and return the cubin.
 
     The PTX is relocatable, and `architecture` is `sm_90`. Skip if the device runtime is not installed; RuntimeError
     with the linker's message if linking fails.

@@ -3,7 +3,7 @@
 The CPU enumerates the placements of the first rows, thousands of them. Each thread of the parent kernel enumerates the
 prefixes below one placement and launches a child kernel, which searches below one prefix per thread. The prefixes, the
 search below them, and the counted nodes are the same as in `prefix`. There, the CPU enumerates the prefixes before the
-measurement; here, the measured time includes their enumeration on the device, whose nodes are not counted, and the
+measurement; here, the measured time includes their enumeration on the device (its nodes are not counted) and the
 launches.
 
 A child is launched into the stream `cudaStreamFireAndForget`: children run at the same time, in any order, and the

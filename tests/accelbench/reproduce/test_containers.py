@@ -91,10 +91,10 @@ def test_engines_that_differ_are_inconclusive(tmp_path: Path) -> None:
 def test_without_a_pair_of_an_engine_the_reason_is_its_command(tmp_path: Path) -> None:
     none = judged("W5")
     assert (none.verdict, none.reason, len(none.evidence)) == ("inconclusive", "no such point", 2)
-    assert "accelbench pair . docker:accelbench:DEVICE resnet50" in none.evidence[1]
+    assert "docker:accelbench:DEVICE" in none.evidence[1]
     found = judged("W5", *pair(tmp_path / "docker", "docker", SAME))
     assert (found.reason, len(found.relative)) == ("no such point", 1)
-    assert "accelbench pair . containers/build/accelbench-DEVICE.sif resnet50" in found.why
+    assert "accelbench-DEVICE.sif" in found.why
 
 
 @pytest.mark.parametrize(
