@@ -24,20 +24,21 @@ longer than the loop takes between two iterations."""
 
 
 class HeldMemory:
-    """Access to the arrays of a loop by their indices."""
+    """Access to the arrays of a loop by their indices.
 
-    def __init__(
-        self, xla: Xla, loop: Loop, shapes: Sequence[tuple[tuple[int, ...], Any]], written: Sequence[int]
-    ) -> None:
-        self._xla, self._loop, self._shapes, self._written = xla, loop, shapes, written
+    All arrays lie in memory of JAX's own allocation. With a NumPy array's memory, dot took up to 20 % longer in some
+    processes.
+    """
+
+    def __init__(self, xla: Xla, loop: Loop, shapes: Sequence[tuple[tuple[int, ...], Any]]) -> None:
+        self._xla, self._loop, self._shapes = xla, loop, shapes
 
     def write(self, array: int, contents: Any) -> None:
         shape, dtype = self._shapes[array]
         if isinstance(contents, RandomArray):
             drawn, contents = contents, np.empty(int(np.prod(shape)), dtype)
             drawn.fill(contents)
-        place = self._xla.copy if array in self._written else self._xla.put
-        self._loop.arrays[array] = place(contents.reshape(shape))
+        self._loop.arrays[array] = self._xla.copy(contents.reshape(shape))
 
     def poison(self, array: int) -> None:
         shape, dtype = self._shapes[array]
@@ -64,7 +65,7 @@ def xla_array_task(point: Point, problem: ArrayProblem, kernel: Callable[..., Se
         problem,
         rows,
         range(len(shapes)),
-        HeldMemory(xla, loop, shapes, written),
+        HeldMemory(xla, loop, shapes),
         rng=point.rng(),
         run=loop.run,
         run_to_end=loop.run,
