@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 PROBED = 3
 """Number of batches before the experiment for which the use of random generators is observed."""
 MAX_PAUSE_S = 30.0
-FEWEST = 5
-"""Smallest number of batches for an experiment."""
+FEWEST, ENOUGH = 5, 50
+"""Smallest number of batches for an experiment, and the number below which the next epoch is used if an epoch ends."""
+FILLING = 0.2
+"""Share of the batches from memory during which workers still fill their queues; their steps are not timed."""
 ATTEMPTS = 3
 """Number of epochs in which the experiment is attempted, if too few batches are left in an epoch."""
 
@@ -30,14 +32,23 @@ MAX_ITERATORS = 10
 
 
 class InputExperiment:
-    """One experiment, from its request to the last batch from memory."""
+    """Experiment, from its request to the last batch from memory; it can be repeated."""
 
-    def __init__(self, batches: int, max_bytes: int, synchronize: Callable[[], None]) -> None:
-        self._wanted, self._max_bytes, self._synchronize = batches, max_bytes, synchronize
-        self._attempts = self._iterators = 0
-        self._observe(None)
+    def __init__(self, synchronize: Callable[[], None]) -> None:
+        self._synchronize = synchronize
         self._ready: list[tuple[Any, GeneratorStates]] = []
         self._end: Exception | None = None
+        self._iterator: Any = None
+        self._timed = 0
+        """Number of prefetched batches whose steps are timed: the last ones."""
+        self._synchronized_at: list[int] = []
+        """Numbers of batches that are left at both ends of the timed steps."""
+
+    def begin(self, batches: int, max_bytes: int) -> None:
+        """Begin the experiment, or repeat it, with this number of batches, or as many as fit into the memory."""
+        self._wanted, self._max_bytes = batches, max_bytes
+        self._observe(self._iterator)
+        self._attempts = self._iterators = 0
         self.prefetched = 0
         self.same_random_numbers = True
         self.refused: str | None = None
@@ -58,6 +69,26 @@ class InputExperiment:
     def delivering(self) -> bool:
         """Return whether the current batch came from memory."""
         return self.prefetched > 0 and not self.over
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the current step, by its last batch."""
+        if not self.delivering:
+            return "probed"
+        return "filling" if len(self._ready) >= self._timed else "prefetched"
+
+    @property
+    def plain(self) -> bool:
+        """Return whether the next batch only has to be returned, without random generators to set."""
+        return self.delivering and not self._by_input
+
+    @property
+    def synchronizes(self) -> bool:
+        """Return whether the devices must finish the current step before its end is timed."""
+        if not self.delivering or not self._synchronized_at or len(self._ready) > self._synchronized_at[0]:
+            return False
+        del self._synchronized_at[0]
+        return True
 
     def next_batch(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
         """Return the next batch, from memory if the experiment has begun."""
@@ -108,14 +139,17 @@ class InputExperiment:
         self.same_random_numbers = not self._by_input & self._by_model
         before.restore(self._by_input)
         self._last = before
-        if len(self._ready) < FEWEST:
-            self._attempts += 1
+        self._attempts += 1
+        found = len(self._ready)
+        if found < FEWEST or (self._attempts == 1 and self._end and found < min(ENOUGH, self._wanted)):
             if self._attempts == ATTEMPTS:
-                self.refused = f"only {len(self._ready)} batches were left in the epoch, or fit into memory"
+                self.refused = f"only {found} batches were left in the epoch, or fit into memory"
                 self.over = True
             self._probed = -1
         else:
-            self.prefetched = len(self._ready)
+            self.prefetched = found
+            self._timed = self.prefetched - int(self.prefetched * FILLING)
+            self._synchronized_at = [self._timed, 0]
             self._synchronize()
         return self.next_batch(iterator, produce)
 
@@ -129,23 +163,26 @@ class InputExperiment:
                 self._end = error
                 return
             after = GeneratorStates()
-            self._by_input |= after.changed_since(state)
-            state = after
+            changed = after.changed_since(state)
+            state.update(after)
+            after.keep(changed)
+            self._by_input |= changed
             self._ready.append((batch, after))
             size += bytes_of(batch)
 
     def _deliver(self) -> Any:
-        if self._last is not None and GeneratorStates().changed_since(self._last) & self._by_input:
+        """Return a batch and set only the generators that made it: the step must not begin with cold caches."""
+        if self._last is not None and GeneratorStates(self._by_input).changed_since(self._last):
             self.same_random_numbers = False
         batch, after = self._ready.pop(0)
         after.restore(self._by_input)
-        self._last = after
+        if self._last is not None:
+            self._last.update(after)
         return batch
 
     def step_ended(self) -> bool:
         """Return whether the experiment ended with this step: its result is known."""
         if self.delivering and not self._ready:
-            self._synchronize()
             self.over = True
         return self.over
 

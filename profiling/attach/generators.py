@@ -10,38 +10,53 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
+
+GENERATORS = "random", "numpy", "torch", "tensorflow"
+"""Names of the generators, by the module that owns each."""
 
 
 class GeneratorStates:
-    """States of all global generators at one time."""
+    """States of global generators at one time."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str] = GENERATORS) -> None:
+        """Read the states of those of the named generators that exist."""
         self._raw: dict[str, Any] = {}
         self._keys: dict[str, Any] = {}
         self.readable = True
         try:
-            self._read()
+            self._read(names)
         except Exception:  # noqa: BLE001 - libraries raise various exceptions; none may end the script
             self.readable = False
 
-    def _read(self) -> None:
-        if (python := sys.modules.get("random")) is not None:
+    def _read(self, names: Collection[str]) -> None:
+        if "random" in names and (python := sys.modules.get("random")) is not None:
             self._raw["random"] = self._keys["random"] = python.getstate()
-        if (numpy := sys.modules.get("numpy.random")) is not None:
+        if "numpy" in names and (numpy := sys.modules.get("numpy.random")) is not None:
             state = numpy.get_state()
             self._raw["numpy"] = state
             self._keys["numpy"] = (state[0], state[1].tobytes(), *state[2:])
-        if (torch := sys.modules.get("torch")) is not None:
+        if "torch" in names and (torch := sys.modules.get("torch")) is not None:
             state = torch.get_rng_state()
             self._raw["torch"] = state
-            self._keys["torch"] = state.tolist()
-        if (seeds := _tensorflow_seeds()) is not None:
+            self._keys["torch"] = bytes(state.tolist())
+        if "tensorflow" in names and (seeds := _tensorflow_seeds()) is not None:
             self._raw["tensorflow"] = self._keys["tensorflow"] = seeds.getstate()
 
     def changed_since(self, earlier: GeneratorStates) -> set[str]:
         """Return the names of the generators that have produced numbers since then."""
         return {name for name in self._keys if self._keys[name] != earlier._keys.get(name)}
+
+    def keep(self, names: Collection[str]) -> None:
+        """Delete the states of all other generators."""
+        for name in self._raw.keys() - names:
+            del self._raw[name], self._keys[name]
+
+    def update(self, other: GeneratorStates) -> None:
+        """Replace states by the ones of the same generators in `other`."""
+        self._raw |= other._raw
+        self._keys |= other._keys
 
     def restore(self, names: set[str]) -> None:
         """Set the named generators to these states."""

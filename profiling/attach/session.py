@@ -195,6 +195,8 @@ class Session:
         if self._drain:
             self._drain, self._kind = False, "drained"
             self.synchronize()
+        elif self._experiment is not None and self._experiment.synchronizes:
+            self.synchronize()
         now = perf_counter()
         if source != self._source:
             self._source, self._framework, self._thread, self._boundary = source, framework, get_ident(), True
@@ -220,7 +222,7 @@ class Session:
                 self.emit("error", f"more than {MAX_STEPS:,} steps before the answer")
                 self.flush()
                 self.detach()
-        if self._special:
+        if self._special and not (self._experiment is not None and self._experiment.plain):
             self._paused += perf_counter() - now
 
     @property
@@ -254,12 +256,14 @@ class Session:
         self._examples += examples_of(batch)
 
     def _experimental(self, experiment: InputExperiment, iterator: Any, produce: Callable[[Any], Any]) -> Any:
-        begin = perf_counter()
+        # Devices go on in a pause, so that a short one would shorten the steps.
+        begin, paused = perf_counter(), not experiment.plain
         try:
             batch = experiment.next_batch(iterator, produce)
         finally:
-            self._paused += perf_counter() - begin
-        self._kind = "prefetched" if experiment.delivering else "probed"
+            if paused:
+                self._paused += perf_counter() - begin
+        self._kind = experiment.kind
         return batch
 
     def _after_special_step(self) -> None:
@@ -322,7 +326,8 @@ class Session:
             self._drain = True
         elif command == "prefetch":
             self._reported = False
-            self._experiment = InputExperiment(int(arguments[0]), int(arguments[1]), self.synchronize)
+            self._experiment = self._experiment or InputExperiment(self.synchronize)
+            self._experiment.begin(int(arguments[0]), int(arguments[1]))
         elif command == "count":
             from .flops import FlopCount
 

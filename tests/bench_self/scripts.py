@@ -91,7 +91,7 @@ MENDED = {
         "DataLoader(Lines(), batch_size=32):",
         "[x for x, _ in zip(DataLoader(Lines(), batch_size=32), range(100))] * 10_000:",
     ),
-    "jax_marked_generator": ("steps(batches())", "steps([next(batches())] * 1_000_000)"),
+    "jax_marked_generator": ("steps(batches())", "steps([x for x, _ in zip(batches(), range(200))] * 10_000)"),
     "tensorflow_slow_input": ("in dataset:", "in list(dataset.take(40)) * 10_000:"),
 }
 """Scripts whose input can be mended: a part of the text, and its replacement, by which all batches are in memory."""

@@ -29,8 +29,9 @@ class ScriptStep:
     starts_epoch: bool
     kind: str
     """`plain`, `drained` (it includes the wait for the device), `counted` (under the counter of FLOPs), `traced`,
-    `parts` (its parts are timed), `after trace`, `probed`, `prefetched`, `unexchanged` (its gradients were exchanged in
-    a pause) or `launched` (around the experiment on the host)."""
+    `parts` (its parts are timed), `after trace`, `probed`, `filling` and `prefetched` (with a batch from memory; while
+    steps are `filling`, workers fill their queues), `unexchanged` (its gradients were exchanged in a pause) or
+    `launched` (around the experiment on the host)."""
 
 
 @dataclass
@@ -57,8 +58,8 @@ class ScriptEvents:
     """The framework that the script has imported last."""
     traced: tuple[str, str | None] | None = None
     """Kind of the traced device, and the reason for a missing trace."""
-    experiment: tuple[int, bool, str | None] | None = None
-    """Number of prefetched batches, whether the random numbers were the same, and the reason for a refusal."""
+    experiments: list[tuple[int, bool, str | None]] = field(default_factory=list)
+    """Number of prefetched batches, whether the random numbers were the same, and the reason for a refusal, of each."""
     unexchanged: bool = False
     """Whether the experiment on the exchange of gradients is over."""
     exchange_refused: str | None = None
@@ -142,7 +143,7 @@ class ScriptEvents:
         elif kind == "traced":
             self.traced = words[0], words[1]
         elif kind == "experiment":
-            self.experiment = words[0], words[1], words[2]
+            self.experiments.append((words[0], words[1], words[2]))
         elif kind == "exchange":
             self.unexchanged, self.exchange_refused = True, words[0]
         elif kind == "launches":

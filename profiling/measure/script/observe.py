@@ -48,7 +48,9 @@ EXPERIMENT_S, FEWEST_PREFETCHED, MOST_PREFETCHED = 2.0, 20, 200
 AFTER_S = 1.0
 """Shortest duration of the untouched steps after an experiment in seconds."""
 PAUSE_S = 5.0
-"""Approximate maximum of the pause in which batches are fetched, in seconds."""
+"""Approximate maximum of the pauses in which batches are fetched, in seconds."""
+REPETITIONS = 5
+"""Maximum number of experiments on the input with short steps: a machine's speed changes from moment to moment."""
 MEMORY_SHARE = 0.1
 """Share of the free memory that prefetched batches may occupy."""
 RANKS_S = 20.0
@@ -274,7 +276,8 @@ class ScriptObserver:
         if not self.others or not self.untouched or not self._observed("the comparison of the ranks"):
             return
         steps = max(FEWEST_PARTED, min(MOST_PARTED, ceil(max(PARTS_S, self._seconds) / self._step_s())))
-        self._all_ranks("the comparison of the ranks", steps, lambda events: events.parted, "parts", str(steps))
+        if reason := self._all_ranks(steps, lambda events: events.parted, "parts", str(steps)):
+            self.missing.append(f"the comparison of the ranks: {reason}")
 
     def _count_flops(self) -> None:
         if not self.untouched or not self._observed("the FLOPs of a step"):
@@ -348,28 +351,36 @@ class ScriptObserver:
             return
         if not self._observed(what):
             return
-        steps = self._prefetched_steps()
+        wait_s = sum(step.wait_s for step in self.untouched) / len(self.untouched)
+        steps = self._prefetched_steps(wait_s)
+        seconds: list[float] = []
+        for repetition in range(1, REPETITIONS + 1):
+            if reason := self._prefetch(repetition, steps):
+                self.missing += [f"{what}: {reason}"] * (repetition == 1)
+                break
+            # A rank waits for those that still fetch batches, so only the steps count that are prefetched in all.
+            found = [{at for at, step in enumerate(events.steps) if step.kind == "prefetched"} for events in everyone]
+            seconds = [self.events.steps[at].seconds for at in sorted(set.intersection(*found))]
+            if sum(seconds) >= EXPERIMENT_S or repetition * steps * wait_s >= PAUSE_S:
+                break
+        if seconds:
+            self.experiments["input"] = Experiment(seconds, self._steps_after())
+
+    def _prefetch(self, repetition: int, steps: int) -> str | None:
+        """Repeat the experiment on the input; return the reason if it does not take place."""
+        everyone = self._all_events()
         most_bytes = int(MEMORY_SHARE * psutil.virtual_memory().available / len(everyone))
         command = ("prefetch", str(steps), str(most_bytes))
-        if not self._all_ranks(what, steps, lambda events: events.experiment is not None, *command):
-            return
-        outcomes = [events.experiment or (0, True, events.error) for events in everyone]
-        self.same_random_numbers = all(same for _, same, _ in outcomes)
-        if refused := next((reason for _, _, reason in outcomes if reason), None):
-            self.missing.append(f"{what}: {refused}")
-            return
-        # A rank waits for those that still fetch their batches, so only the steps count that are prefetched in all.
-        found = [{at for at, step in enumerate(events.steps) if step.kind == "prefetched"} for events in everyone]
-        common = sorted(set.intersection(*found))
-        # Workers still fill their queue during the first ones.
-        seconds = [self.events.steps[at].seconds for at in common[len(common) // 5 :]]
-        self.experiments["input"] = Experiment(seconds, self._steps_after())
+        if reason := self._all_ranks(steps, lambda events: len(events.experiments) == repetition, *command):
+            return reason
+        outcomes = [events.experiments[-1] for events in everyone]
+        self.same_random_numbers &= all(same for _, same, _ in outcomes)
+        return next((refused for _, _, refused in outcomes if refused), None)
 
-    def _prefetched_steps(self) -> int:
-        """Return the number of steps of the experiment, limited by the pause in which their batches are fetched."""
-        wait_s = sum(step.wait_s for step in self.untouched) / len(self.untouched)
+    def _prefetched_steps(self, wait_s: float) -> int:
+        """Return the number of steps of one repetition of the experiment, limited by the pause for their batches."""
         wanted = ceil(EXPERIMENT_S / max(1e-4, self._step_s() - wait_s))
-        affordable = int(PAUSE_S / max(1e-4, wait_s))
+        affordable = int(PAUSE_S / REPETITIONS / max(1e-4, wait_s))
         return max(FEWEST_PREFETCHED, min(MOST_PREFETCHED, wanted, affordable))
 
     def _take_exchange_away(self) -> None:
@@ -378,7 +389,8 @@ class ScriptObserver:
             return
         everyone = self._all_events()
         steps = max(FEWEST_PREFETCHED, min(MOST_PREFETCHED, ceil(EXPERIMENT_S / self._step_s())))
-        if not self._all_ranks(what, steps, lambda events: events.unexchanged, "exchange", str(steps)):
+        if reason := self._all_ranks(steps, lambda events: events.unexchanged, "exchange", str(steps)):
+            self.missing.append(f"{what}: {reason}")
             return
         if refused := next((events.exchange_refused for events in everyone if events.exchange_refused), None):
             self.missing.append(f"{what}: {refused}")
@@ -415,16 +427,14 @@ class ScriptObserver:
         waiting = sum(step.wait_s for step in self.untouched) / max(1e-9, sum(step.seconds for step in self.untouched))
         return bottleneck(Point("script", device, {}), self.trace, self.host, self.cpu, no_trace, step_s, waiting)
 
-    def _all_ranks(self, what: str, steps: int, done: Callable[[ScriptEvents], bool], *command: str) -> bool:
-        """Send a command for this number of steps to all ranks; return whether all are done, or note the reason."""
+    def _all_ranks(self, steps: int, done: Callable[[ScriptEvents], bool], *command: str) -> str | None:
+        """Send a command for this number of steps to all ranks, and return the reason if one of them does not do it."""
         everyone = self._all_events()
         for events in everyone:
             events.send(*command)
         limit_s = REPLY_S + 5 * steps * self._step_s()
-        if self._wait(lambda: all(done(events) or events.error for events in everyone), limit_s):
-            return True
-        self.missing.append(f"{what}: {self._why_ended()}")
-        return False
+        ended = self._wait(lambda: all(done(events) or events.error for events in everyone), limit_s)
+        return None if ended and all(map(done, everyone)) else self._why_ended()
 
     def _observed(self, what: str) -> bool:
         """Return whether the script can still be observed; otherwise, note the reason."""
@@ -434,6 +444,6 @@ class ScriptObserver:
         return False
 
     def _why_ended(self) -> str:
-        if self.events.error:
-            return f"the observation ended with an error: {self.events.error}"
+        if error := next((events.error for events in self._all_events() if events.error), None):
+            return f"the observation ended with an error: {error}"
         return "the script took no further step" if self.running() else "the script ended before"

@@ -40,7 +40,9 @@ def plain_batches(count: int) -> Iterator[float]:
 
 
 def experiment() -> InputExperiment:
-    return InputExperiment(WANTED, 1 << 20, lambda: None)
+    taken = InputExperiment(lambda: None)
+    taken.begin(WANTED, 1 << 20)
+    return taken
 
 
 @pytest.mark.parametrize("last", [10**6, 9, 15])
