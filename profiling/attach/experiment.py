@@ -7,7 +7,7 @@ generator; then the experiment is refused.
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import perf_counter, process_time, sleep
 
 from .batches import bytes_of
 from .generators import GeneratorStates
@@ -22,8 +22,11 @@ PROBED = 3
 MAX_PAUSE_S = 30.0
 FEWEST, ENOUGH = 5, 50
 """Smallest number of batches for an experiment, and the number below which the next epoch is used if an epoch ends."""
-FILLING = 0.2
-"""Share of the batches from memory during which workers still fill their queues; their steps are not timed."""
+COLD = 0.2
+"""Share of the batches from memory whose steps are not timed, because they follow a pause."""
+IDLE, WINDOW_S, MAX_SETTLING_S = 0.1, 0.02, 1.0
+"""Use of a CPU below which no thread of the script prepares batches, seconds in which it is measured, and longest wait
+for that, or for worker processes, in seconds."""
 ATTEMPTS = 3
 """Number of epochs in which the experiment is attempted, if too few batches are left in an epoch."""
 
@@ -39,10 +42,7 @@ class InputExperiment:
         self._ready: list[tuple[Any, GeneratorStates]] = []
         self._end: Exception | None = None
         self._iterator: Any = None
-        self._timed = 0
-        """Number of prefetched batches whose steps are timed: the last ones."""
-        self._synchronized_at: list[int] = []
-        """Numbers of batches that are left at both ends of the timed steps."""
+        self._cold = False
 
     def begin(self, batches: int, max_bytes: int) -> None:
         """Begin the experiment, or repeat it, with this number of batches, or as many as fit into the memory."""
@@ -75,20 +75,22 @@ class InputExperiment:
         """Return the kind of the current step, by its last batch."""
         if not self.delivering:
             return "probed"
-        return "filling" if len(self._ready) >= self._timed else "prefetched"
+        return "cold" if self._cold else "prefetched"
 
     @property
     def plain(self) -> bool:
         """Return whether the next batch only has to be returned, without random generators to set."""
         return self.delivering and not self._by_input
 
-    @property
     def synchronizes(self) -> bool:
-        """Return whether the devices must finish the current step before its end is timed."""
-        if not self.delivering or not self._synchronized_at or len(self._ready) > self._synchronized_at[0]:
+        """Return whether the devices must finish the current step before its end is timed: the last one before the
+        timed steps, and the last one."""
+        if not self.delivering:
             return False
-        del self._synchronized_at[0]
-        return True
+        if self._cold and len(self._ready) <= (1 - COLD) * self.prefetched:
+            self._cold = False
+            return True
+        return not self._ready
 
     def next_batch(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
         """Return the next batch, from memory if the experiment has begun."""
@@ -123,7 +125,7 @@ class InputExperiment:
         return batch
 
     def _begin(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
-        before = GeneratorStates()
+        begin, before = perf_counter(), GeneratorStates()
         self._by_model |= before.changed_since(self._last) if self._last else set()
         both = self._by_model & self._by_input
         if both or not before.readable:
@@ -136,6 +138,7 @@ class InputExperiment:
             self.over = True
             return produce(iterator)
         self._fetch(iterator, produce)
+        fetch_s = (perf_counter() - begin) / max(1, len(self._ready))
         self.same_random_numbers = not self._by_input & self._by_model
         before.restore(self._by_input)
         self._last = before
@@ -148,9 +151,9 @@ class InputExperiment:
             self._probed = -1
         else:
             self.prefetched = found
-            self._timed = self.prefetched - int(self.prefetched * FILLING)
-            self._synchronized_at = [self._timed, 0]
+            self._cold = True
             self._synchronize()
+            self._settle(iterator, fetch_s)
         return self.next_batch(iterator, produce)
 
     def _fetch(self, iterator: Any, produce: Callable[[Any], Any]) -> None:
@@ -169,6 +172,16 @@ class InputExperiment:
             self._by_input |= changed
             self._ready.append((batch, after))
             size += bytes_of(batch)
+
+    def _settle(self, iterator: Any, fetch_s: float) -> None:
+        """Wait until processes and threads have filled their queues of batches, each fetched in `fetch_s` seconds."""
+        queued = getattr(iterator, "_num_workers", 0) * (getattr(iterator, "_prefetch_factor", None) or 0)  # PyTorch's
+        sleep(min(MAX_SETTLING_S, queued * fetch_s))
+        busy, end = True, perf_counter() + MAX_SETTLING_S
+        while busy and perf_counter() < end:
+            before = process_time()
+            sleep(WINDOW_S)
+            busy = process_time() - before > IDLE * WINDOW_S
 
     def _deliver(self) -> Any:
         """Return a batch and set only the generators that made it: the step must not begin with cold caches."""

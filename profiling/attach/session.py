@@ -195,7 +195,7 @@ class Session:
         if self._drain:
             self._drain, self._kind = False, "drained"
             self.synchronize()
-        elif self._experiment is not None and self._experiment.synchronizes:
+        elif self._experiment is not None and self._experiment.synchronizes():
             self.synchronize()
         now = perf_counter()
         if source != self._source:

@@ -29,9 +29,9 @@ class ScriptStep:
     starts_epoch: bool
     kind: str
     """`plain`, `drained` (it includes the wait for the device), `counted` (under the counter of FLOPs), `traced`,
-    `parts` (its parts are timed), `after trace`, `probed`, `filling` and `prefetched` (with a batch from memory; while
-    steps are `filling`, workers fill their queues), `unexchanged` (its gradients were exchanged in a pause) or
-    `launched` (around the experiment on the host)."""
+    `parts` (its parts are timed), `after trace`, `probed`, `cold` and `prefetched` (with a batch from memory; the first
+    ones, after a pause, are cold), `unexchanged` (its gradients were exchanged in a pause) or `launched` (around the
+    experiment on the host)."""
 
 
 @dataclass

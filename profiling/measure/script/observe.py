@@ -379,9 +379,9 @@ class ScriptObserver:
 
     def _prefetched_steps(self, wait_s: float) -> int:
         """Return the number of steps of one repetition of the experiment, limited by the pause for their batches."""
-        wanted = ceil(EXPERIMENT_S / max(1e-4, self._step_s() - wait_s))
-        affordable = int(PAUSE_S / REPETITIONS / max(1e-4, wait_s))
-        return max(FEWEST_PREFETCHED, min(MOST_PREFETCHED, wanted, affordable))
+        wanted = EXPERIMENT_S / max(1e-4, self._step_s() - wait_s)
+        affordable = PAUSE_S / REPETITIONS / max(1e-4, wait_s)
+        return ceil(max(FEWEST_PREFETCHED, min(MOST_PREFETCHED, wanted, affordable)))
 
     def _take_exchange_away(self) -> None:
         what = "the experiment on the exchange"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from accelbench.profiling.attach.batches import bytes_of, examples_of
-from accelbench.profiling.attach.experiment import FEWEST, PROBED, InputExperiment
+from accelbench.profiling.attach.experiment import FEWEST, PROBED, WINDOW_S, InputExperiment
 
 WANTED = 8
 
@@ -39,9 +39,9 @@ def plain_batches(count: int) -> Iterator[float]:
     yield from map(float, range(count))
 
 
-def experiment() -> InputExperiment:
+def experiment(wanted: int = WANTED) -> InputExperiment:
     taken = InputExperiment(lambda: None)
-    taken.begin(WANTED, 1 << 20)
+    taken.begin(wanted, 1 << 20)
     return taken
 
 
@@ -85,6 +85,62 @@ def test_too_short_epochs_refuse_the_experiment() -> None:
     assert not taken.prefetched
     assert taken.refused
     assert taken.used_up
+
+
+def test_the_next_epoch_is_used_if_few_batches_are_left() -> None:
+    taken, first = experiment(60), plain_batches(100)
+    assert [next(first) for _ in range(80)] == [*range(80)]
+    assert train(first, taken) == [*range(80, 100)]
+    assert not taken.prefetched
+    assert train(plain_batches(100), taken) == [*range(100)]
+    assert taken.prefetched == 60
+
+
+def test_a_repetition_keeps_the_order_of_batches_and_their_end() -> None:
+    ends = []
+
+    def produce(batches: list[int]) -> int:
+        if batches:
+            return batches.pop(0)
+        ends.append(True)
+        raise StopIteration
+
+    batches, taken, found, prefetched = [*range(72)], experiment(), [], []
+    for _ in range(72):
+        found.append(taken.next_batch(batches, produce))
+        if taken.step_ended():
+            prefetched.append(taken.prefetched)
+            taken.begin(60, 1 << 20)
+    with pytest.raises(StopIteration):
+        taken.next_batch(batches, produce)
+    assert found == [*range(72)]
+    assert prefetched == [WANTED, 56]  # each repetition begins after PROBED + 1 batches
+    assert ends == [True]
+
+
+@pytest.mark.parametrize(("make", "plain"), [(plain_batches, True), (random_batches, False)])
+def test_devices_are_waited_for_at_both_ends_of_the_timed_steps(make: type[Iterator[float]], plain: bool) -> None:
+    batches, taken, kinds, waits, plains = make(30), experiment(10), [], [], []
+    for step in range(20):
+        taken.next_batch(batches, next)
+        kinds.append(taken.kind)
+        plains.append(taken.plain)
+        if taken.synchronizes():
+            waits.append(step)
+        taken.step_ended()
+    probes = PROBED + 1
+    assert kinds == ["probed"] * probes + ["cold"] * 2 + ["prefetched"] * 8 + ["probed"] * (20 - 10 - probes)
+    assert waits == [probes + 1, probes + 9]
+    assert plains == [plain and kind in ("cold", "prefetched") for kind in kinds]
+
+
+def test_threads_that_prepare_batches_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = iter([0.0, 0.02, 0.02, 0.03, 0.03, 0.03])
+    pauses: list[float] = []
+    monkeypatch.setattr("accelbench.profiling.attach.experiment.process_time", lambda: next(used))
+    monkeypatch.setattr("accelbench.profiling.attach.experiment.sleep", pauses.append)
+    assert train(plain_batches(20), experiment()) == [*range(20)]
+    assert pauses == [0.0, WINDOW_S, WINDOW_S, WINDOW_S]
 
 
 def test_loaders_that_alternate_refuse_the_experiment() -> None:
