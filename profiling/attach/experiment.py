@@ -79,8 +79,8 @@ class InputExperiment:
 
     @property
     def plain(self) -> bool:
-        """Return whether the next batch only has to be returned, without random generators to set."""
-        return self.delivering and not self._by_input
+        """Return whether the next batch only has to be returned: one is left, and there are no generators to set."""
+        return bool(self._ready) and self.delivering and not self._by_input
 
     def synchronizes(self) -> bool:
         """Return whether the devices must finish the current step before its end is timed: the last one before the
@@ -185,11 +185,11 @@ class InputExperiment:
 
     def _deliver(self) -> Any:
         """Return a batch and set only the generators that made it: the step must not begin with cold caches."""
-        if self._last is not None and GeneratorStates(self._by_input).changed_since(self._last):
-            self.same_random_numbers = False
         batch, after = self._ready.pop(0)
-        after.restore(self._by_input)
-        if self._last is not None:
+        if self._by_input and self._last is not None:
+            if GeneratorStates(self._by_input).changed_since(self._last):
+                self.same_random_numbers = False
+            after.restore(self._by_input)
             self._last.update(after)
         return batch
 

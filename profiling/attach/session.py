@@ -214,7 +214,9 @@ class Session:
         self._wait, self._examples, self._boundary, self._kind = 0.0, 0, False, "plain"
         if self._parts is not None:
             self._kind = "parts"
-        if self._special:
+        # Within the experiment on the input, as little as possible is executed, because it is part of the steps.
+        special = self._special and not (self._experiment is not None and self._experiment.plain)
+        if special:
             self._after_special_step()
         if now >= self._due:
             self.flush()
@@ -222,7 +224,7 @@ class Session:
                 self.emit("error", f"more than {MAX_STEPS:,} steps before the answer")
                 self.flush()
                 self.detach()
-        if self._special and not (self._experiment is not None and self._experiment.plain):
+        if special and self._special:
             self._paused += perf_counter() - now
 
     @property

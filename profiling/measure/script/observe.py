@@ -50,7 +50,8 @@ AFTER_S = 1.0
 PAUSE_S = 5.0
 """Approximate maximum of the pauses in which batches are fetched, in seconds."""
 REPETITIONS = 5
-"""Maximum number of experiments on the input with short steps: a machine's speed changes from moment to moment."""
+"""Maximum number of experiments on the input with short steps: a machine's speed changes from moment to moment. Of this
+number, the slowest and the fastest one are left out."""
 MEMORY_SHARE = 0.1
 """Share of the free memory that prefetched batches may occupy."""
 RANKS_S = 20.0
@@ -354,17 +355,20 @@ class ScriptObserver:
         wait_s = sum(step.wait_s for step in self.untouched) / len(self.untouched)
         steps = self._prefetched_steps(wait_s)
         seconds: list[float] = []
+        repetitions: list[list[float]] = []
         for repetition in range(1, REPETITIONS + 1):
             if reason := self._prefetch(repetition, steps):
                 self.missing += [f"{what}: {reason}"] * (repetition == 1)
                 break
             # A rank waits for those that still fetch batches, so only the steps count that are prefetched in all.
             found = [{at for at, step in enumerate(events.steps) if step.kind == "prefetched"} for events in everyone]
+            known = len(seconds)
             seconds = [self.events.steps[at].seconds for at in sorted(set.intersection(*found))]
+            repetitions.append(seconds[known:])
             if sum(seconds) >= EXPERIMENT_S or repetition * steps * wait_s >= PAUSE_S:
                 break
         if seconds:
-            self.experiments["input"] = Experiment(seconds, self._steps_after())
+            self.experiments["input"] = Experiment(middle_of(repetitions), self._steps_after())
 
     def _prefetch(self, repetition: int, steps: int) -> str | None:
         """Repeat the experiment on the input; return the reason if it does not take place."""
@@ -447,3 +451,9 @@ class ScriptObserver:
         if error := next((events.error for events in self._all_events() if events.error), None):
             return f"the observation ended with an error: {error}"
         return "the script took no further step" if self.running() else "the script ended before"
+
+
+def middle_of(repetitions: list[list[float]]) -> list[float]:
+    """Return the step times of the repetitions, of `REPETITIONS` ones without the slowest and the fastest."""
+    found = sorted(filter(None, repetitions), key=lambda seconds: sum(seconds) / len(seconds))
+    return [second for seconds in (found[1:-1] if len(found) == REPETITIONS else found) for second in seconds]
