@@ -23,7 +23,7 @@ MAX_PAUSE_S = 30.0
 FEWEST, ENOUGH = 5, 50
 """Smallest number of batches for an experiment, and the number below which the next epoch is used if an epoch ends."""
 COLD = 0.2
-"""Share of the batches from memory whose steps are not timed, because they follow a pause."""
+"""Share of prefetched batches whose steps are excluded as a warm-up after the pause."""
 IDLE, WINDOW_S, MAX_SETTLING_S = 0.1, 0.02, 1.0
 """Use of a CPU below which no thread of the script prepares batches, seconds in which it is measured, and longest wait
 for that, or for worker processes, in seconds."""
@@ -83,8 +83,7 @@ class InputExperiment:
         return bool(self._ready) and self.delivering and not self._by_input
 
     def synchronizes(self) -> bool:
-        """Return whether the devices must finish the current step before its end is timed: the last one before the
-        timed steps, and the last one."""
+        """Return whether the devices must finish the current step first: at both ends of the timed steps."""
         if not self.delivering:
             return False
         if self._cold and len(self._ready) <= (1 - COLD) * self.prefetched:

@@ -21,7 +21,7 @@ class GeneratorStates:
     """States of global generators at one time."""
 
     def __init__(self, names: Collection[str] = GENERATORS) -> None:
-        """Read the states of those of the named generators that exist."""
+        """Read the states of the named generators, except for missing ones."""
         self._raw: dict[str, Any] = {}
         self._keys: dict[str, Any] = {}
         self.readable = True

@@ -354,20 +354,19 @@ class ScriptObserver:
             return
         wait_s = sum(step.wait_s for step in self.untouched) / len(self.untouched)
         steps = self._prefetched_steps(wait_s)
-        seconds: list[float] = []
         repetitions: list[list[float]] = []
         for repetition in range(1, REPETITIONS + 1):
             if reason := self._prefetch(repetition, steps):
-                self.missing += [f"{what}: {reason}"] * (repetition == 1)
+                if repetition == 1:
+                    self.missing.append(f"{what}: {reason}")
                 break
-            # A rank waits for those that still fetch batches, so only the steps count that are prefetched in all.
+            # A rank waits for ranks that still fetch batches, so only steps that are prefetched in all ranks count.
             found = [{at for at, step in enumerate(events.steps) if step.kind == "prefetched"} for events in everyone]
-            known = len(seconds)
             seconds = [self.events.steps[at].seconds for at in sorted(set.intersection(*found))]
-            repetitions.append(seconds[known:])
+            repetitions.append(seconds[sum(map(len, repetitions)) :])
             if sum(seconds) >= EXPERIMENT_S or repetition * steps * wait_s >= PAUSE_S:
                 break
-        if seconds:
+        if any(repetitions):
             self.experiments["input"] = Experiment(middle_of(repetitions), self._steps_after())
 
     def _prefetch(self, repetition: int, steps: int) -> str | None:
@@ -432,7 +431,7 @@ class ScriptObserver:
         return bottleneck(Point("script", device, {}), self.trace, self.host, self.cpu, no_trace, step_s, waiting)
 
     def _all_ranks(self, steps: int, done: Callable[[ScriptEvents], bool], *command: str) -> str | None:
-        """Send a command for this number of steps to all ranks, and return the reason if one of them does not do it."""
+        """Send a command for this number of steps to all ranks; return the reason if one of them fails."""
         everyone = self._all_events()
         for events in everyone:
             events.send(*command)
@@ -454,6 +453,6 @@ class ScriptObserver:
 
 
 def middle_of(repetitions: list[list[float]]) -> list[float]:
-    """Return the step times of the repetitions, of `REPETITIONS` ones without the slowest and the fastest."""
+    """Return the step times of all repetitions; out of `REPETITIONS`, the slowest and the fastest are excluded."""
     found = sorted(filter(None, repetitions), key=lambda seconds: sum(seconds) / len(seconds))
     return [second for seconds in (found[1:-1] if len(found) == REPETITIONS else found) for second in seconds]
