@@ -95,7 +95,9 @@ MENDED = {
     "tensorflow_slow_input": ("in dataset:", "in list(dataset.take(40)) * 10_000:"),
 }
 """Scripts whose input can be mended: a part of the text, and its replacement, by which all batches are in memory."""
-REPETITIONS = 3
+REPETITIONS = 5
+"""Number of predictions for each script. A machine's speed changes within seconds, so each prediction is compared with
+the mean of the mended script's step times before and after it."""
 
 
 def predicted_steps(console: Console) -> list[Bound]:
@@ -112,13 +114,21 @@ def predicted_steps(console: Console) -> list[Bound]:
         with tempfile.TemporaryDirectory() as folder:
             script = Path(folder, "mended.py")
             script.write_text(text.replace(slow, mended), encoding="utf-8")
+            before = step_seconds(case, script)
             for _ in range(REPETITIONS):
                 predicted = diagnosed(case).profile.bottleneck.prefetched  # type: ignore[union-attr]
-                timing = diagnosed(case, script).timing
-                if predicted and timing:
-                    bound.found.append(predicted.mean / timing.execution.seconds)
+                after = step_seconds(case, script)
+                assert predicted, f"{name}: no experiment on the input"
+                bound.found.append(predicted.mean / ((before + after) / 2))
+                before = after
         bounds.append(bound)
     return bounds
+
+
+def step_seconds(case: ScriptCase, script: Path) -> float:
+    timing = diagnosed(case, script).timing
+    assert timing, f"{case.script}: no timed steps"
+    return timing.execution.seconds
 
 
 def answers_on_scripts(console: Console) -> list[Bound]:

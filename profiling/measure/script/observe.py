@@ -350,6 +350,9 @@ class ScriptObserver:
         if any(events.loader is None for events in everyone):
             self.missing.append(f"{what}: no loader was observed in the script's Python code")
             return
+        if not any(step.wait_s for step in self.untouched):
+            self.missing.append(f"{what}: no timed step received a batch from the loader")
+            return
         if not self._observed(what):
             return
         wait_s = sum(step.wait_s for step in self.untouched) / len(self.untouched)

@@ -48,6 +48,32 @@ def test_timed_steps_are_of_the_better_source(
     assert observer.cpu.throttled_s == 0.25
 
 
+def test_no_experiment_on_the_input_if_all_batches_were_fetched_before(tmp_path: Path) -> None:
+    def train() -> None:
+        iterator = iter(range(3))
+        session.guarded(session.step, MARKS)
+        batches = [session.next_batch(iterator, next) for _ in range(3)]
+        for _ in range(400):
+            sleep(0.005)
+            session.guarded(session.step, MARKS)
+            assert batches
+
+    with exchange_folder() as folder:
+        session = Session(str(folder))
+        session.emit("hello", os.getpid(), os.uname().nodename, os.getcwd(), "", "")
+        script = Thread(target=train)
+        script.start()
+        observer = ScriptObserver(script.is_alive, folder, tmp_path, 0.3, experiments=True)
+        observer.observe_steps(10)
+        observer._take_input_away()
+        commands = (folder / "commands").read_text(encoding="ascii")
+        script.join()
+    assert observer.events.loader
+    assert len(observer.untouched) >= FEWEST_STEPS
+    assert "prefetch" not in commands
+    assert len(observer.missing) == 1
+
+
 @pytest.mark.parametrize("first_is_local", [True, False])
 def test_the_ranks_of_a_launcher_are_awaited(tmp_path: Path, first_is_local: bool) -> None:
     here = os.uname().nodename
