@@ -157,7 +157,7 @@ class Team:
         profile = first.profile
         if profile and parts:
             slowest = [max(seconds) for seconds in zip(*(rank.apart_s for rank in observed), strict=False)]
-            without = compare_steps(first.timing.steady if first.timing else None, slowest)
+            without = compare_steps(first.timing.steady if first.timing else None, [slowest])
             verdict = checked(with_exchange(profile.bottleneck, parts), {"communication": without})
             profile = profile.model_copy(update={"bottleneck": verdict})
         metrics = first.metrics | energy_of_all(ranks, first.point.device)

@@ -9,7 +9,7 @@ import numpy as np
 from accelbench.profiling.analysis.bottleneck import BOUND_OF
 from accelbench.profiling.records.bottleneck import Bottleneck, Cause, StepsWithout
 from accelbench.profiling.records.timing import SteadySteps
-from accelbench.profiling.timing.steady import steady_steps
+from accelbench.profiling.timing.steady import join_repetitions, steady_steps
 
 MATTERS, LARGEST = 1.1, 2.0
 """Speedup by the experiment from which a cause matters, and from which it takes more than half of a step."""
@@ -21,14 +21,18 @@ NAME: dict[Cause, str] = {"input": "input", "communication": "the exchange of gr
 
 
 def compare_steps(
-    measured: SteadySteps | None, seconds: Sequence[float], same_random_numbers: bool = True
+    measured: SteadySteps | None, repetitions: Sequence[Sequence[float]], same_random_numbers: bool = True
 ) -> StepsWithout | None:
-    """Return the steps of the experiment, given by their seconds, compared with the measured ones; None without any."""
-    if measured is None or not seconds:
+    """Return the steps of the experiment compared with the measured ones; None without any.
+
+    `repetitions` are the seconds of the steps by repetition of the experiment.
+    """
+    found = [steady_steps([seconds]) for seconds in repetitions if len(seconds)]
+    if measured is None or not found:
         return None
-    without = steady_steps([list(seconds)])
-    # Both intervals are symmetric in logarithms, and the step times are independent.
-    halves = [np.log(each.ci_high / each.mean) for each in (measured, without)]
+    without = join_repetitions(found)
+    # Both intervals are symmetric in logarithms, or nearly so, and the step times are independent.
+    halves = [np.log(each.ci_high / each.ci_low) / 2 for each in (measured, without)]
     speedup, half = measured.mean / without.mean, float(np.hypot(*halves))
     return StepsWithout(
         steps=without.steps,

@@ -82,7 +82,7 @@ def profile_training(
         seconds = steps_from_memory(training, step_s) if waits else []
     except Exception as error:  # noqa: BLE001 - any error of a framework; the verdict remains without an experiment
         seconds, missing = [], [f"the experiment on the input: {type(error).__name__}: {error}"]
-    experiments: dict[Cause, StepsWithout | None] = {"input": compare_steps(timing.steady, seconds)}
+    experiments: dict[Cause, StepsWithout | None] = {"input": compare_steps(timing.steady, [seconds])}
     verdict = checked(verdict, experiments)
     return Profile(
         bottleneck=verdict,

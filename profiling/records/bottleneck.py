@@ -74,7 +74,7 @@ class StepsWithout(Stored):
     steps: Several
     """The number of steps."""
     mean: Duration
-    """The mean seconds per step."""
+    """The mean seconds per step; of several repetitions of the experiment, the median of their means."""
     ci_low: Positive
     """The lower end of the confidence interval of `mean`."""
     ci_high: Positive

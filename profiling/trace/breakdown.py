@@ -34,6 +34,9 @@ CONTINUOUS_INPUT = 0.8
 With a continuously busy Python thread, the gaps between batches were 0.05 to 0.11 of the step time; in steps with
 another bottleneck, input was prepared for less than 0.05 of the step time.
 """
+SLOWED, FEWEST_KERNELS = 4.0, 10
+"""Minimum ratio of the rates at which steps start kernels without and with preparation of input in Python, from which
+steps wait for the GIL (a thread in a Python loop releases it every 5 ms), and smallest number of kernels per step."""
 INPUT_BOUND = 0.05
 """Minimum share of the step time for input-bound steps; xprof's threshold of "moderately input-bound"."""
 
@@ -80,12 +83,12 @@ class Activity:
             return None
         parts = {part: union(found) for part, found in self._parts.items()}
         seconds = exposed(self.step_begins, self.step_ends, parts)
-        if self._input_in_python and self._is_input_bound(seconds):
+        kernels = np.sort(np.concatenate(self._kernels or [np.empty(0, np.int64)]))
+        kernels = kernels[Intervals(self.step_begins, self.step_ends).cover(kernels)]
+        if self._input_in_python and self._is_input_bound(seconds, kernels):
             parts["input_wait"] = union([*self._parts["input_wait"], *self._input_in_python])
             seconds = exposed(self.step_begins, self.step_ends, parts)
         steps = len(self.step_begins)
-        kernels = np.sort(np.concatenate(self._kernels or [np.empty(0, np.int64)]))
-        inside = Intervals(self.step_begins, self.step_ends).cover(kernels)
         return Breakdown(
             steps=steps,
             step_s=float(np.sum(self.step_ends - self.step_begins)) * 1e-12 / steps,
@@ -95,18 +98,22 @@ class Activity:
                 for part, of_part in seconds.items()
                 if of_part.any()
             },
-            kernels=float(np.count_nonzero(inside)) / steps,
+            kernels=len(kernels) / steps,
         )
 
-    def _is_input_bound(self, seconds: Mapping[Part, Seconds]) -> bool:
-        """Return whether the steps wait for input prepared in Python, or Python prepares it continuously.
+    def _is_input_bound(self, seconds: Mapping[Part, Seconds], kernels: Integers) -> bool:
+        """Return whether the steps wait for input prepared in Python, or for the GIL, which such threads hold.
 
-        Python threads that prepare input hold the GIL, which the step's own Python code needs: apparent host time is
-        then also a wait for input.
+        The step's own Python code needs the GIL: apparent host time is then also a wait for input.
         """
         total = sum(np.sum(of_part) for of_part in seconds.values())
-        made = exposed(self.step_begins, self.step_ends, {"input_wait": union(self._input_in_python)})["input_wait"]
-        return bool(np.sum(seconds["input_wait"]) > INPUT_BOUND * total or np.sum(made) > CONTINUOUS_INPUT * total)
+        made = union(self._input_in_python)
+        made_s = np.sum(exposed(self.step_begins, self.step_ends, {"input_wait": made})["input_wait"])
+        if np.sum(seconds["input_wait"]) > INPUT_BOUND * total or made_s > CONTINUOUS_INPUT * total:
+            return True
+        meanwhile = np.count_nonzero(made.cover(kernels))
+        slowed = SLOWED * meanwhile * (total - made_s) < (len(kernels) - meanwhile) * made_s
+        return bool(made_s > INPUT_BOUND * total and slowed and len(kernels) >= FEWEST_KERNELS * len(self.step_begins))
 
     def _marked(self, name: str) -> tuple[Integers, Integers]:
         """Return begin and end of each event with this name, sorted."""

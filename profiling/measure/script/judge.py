@@ -120,9 +120,9 @@ def profile_of(found: ScriptObserver, point: Point) -> Profile:
 def experiments_of(found: ScriptObserver) -> dict[Cause, StepsWithout | None]:
     """Return the steps of each experiment by the cause that it took away, compared with those directly after it."""
     steps: dict[Cause, StepsWithout | None] = {}
-    for cause, (seconds, after) in found.experiments.items():
+    for cause, (repetitions, after) in found.experiments.items():
         same = found.same_random_numbers if cause == "input" else True
-        steps[cause] = compare_steps(timing_of(after or found.untouched).steady, seconds, same)
+        steps[cause] = compare_steps(timing_of(after or found.untouched).steady, repetitions, same)
     return steps
 
 

@@ -47,11 +47,10 @@ EXPERIMENT_S, FEWEST_PREFETCHED, MOST_PREFETCHED = 2.0, 20, 200
 """Approximate duration of the experiment in seconds, and its smallest and largest number of steps."""
 AFTER_S = 1.0
 """Shortest duration of the untouched steps after an experiment in seconds."""
-PAUSE_S = 5.0
+PAUSE_S = 8.0
 """Approximate maximum of the pauses in which batches are fetched, in seconds."""
 REPETITIONS = 5
-"""Maximum number of experiments on the input with short steps: a machine's speed changes from moment to moment. Of this
-number, the slowest and the fastest one are left out."""
+"""Number of experiments on the input with short steps: a machine's speed changes from moment to moment."""
 MEMORY_SHARE = 0.1
 """Share of the free memory that prefetched batches may occupy."""
 RANKS_S = 20.0
@@ -75,8 +74,8 @@ NO_FRAMEWORK_S = 10.0
 class Experiment(NamedTuple):
     """Result of an experiment."""
 
-    seconds: list[float]
-    """Seconds of the steps without a cause; of several ranks, those of the slowest one."""
+    repetitions: list[list[float]]
+    """Seconds of the steps without a cause, by repetition; of several ranks, the steps of the slowest one."""
     after: list[ScriptStep]
     """Untouched steps directly after the experiment, for comparison; empty if the script ended."""
 
@@ -356,9 +355,9 @@ class ScriptObserver:
         if not self._observed(what):
             return
         wait_s = sum(step.wait_s for step in self.untouched) / len(self.untouched)
-        steps = self._prefetched_steps(wait_s)
+        steps, most = self._prefetched_steps(wait_s)
         repetitions: list[list[float]] = []
-        for repetition in range(1, REPETITIONS + 1):
+        for repetition in range(1, most + 1):
             if reason := self._prefetch(repetition, steps):
                 if repetition == 1:
                     self.missing.append(f"{what}: {reason}")
@@ -367,10 +366,8 @@ class ScriptObserver:
             found = [{at for at, step in enumerate(events.steps) if step.kind == "prefetched"} for events in everyone]
             seconds = [self.events.steps[at].seconds for at in sorted(set.intersection(*found))]
             repetitions.append(seconds[sum(map(len, repetitions)) :])
-            if sum(seconds) >= EXPERIMENT_S or repetition * steps * wait_s >= PAUSE_S:
-                break
         if any(repetitions):
-            self.experiments["input"] = Experiment(middle_of(repetitions), self._steps_after())
+            self.experiments["input"] = Experiment(repetitions, self._steps_after())
 
     def _prefetch(self, repetition: int, steps: int) -> str | None:
         """Repeat the experiment on the input; return the reason if it does not take place."""
@@ -383,11 +380,16 @@ class ScriptObserver:
         self.same_random_numbers &= all(same for _, same, _ in outcomes)
         return next((refused for _, _, refused in outcomes if refused), None)
 
-    def _prefetched_steps(self, wait_s: float) -> int:
-        """Return the number of steps of one repetition of the experiment, limited by the pause for their batches."""
-        wanted = EXPERIMENT_S / max(1e-4, self._step_s() - wait_s)
-        affordable = PAUSE_S / REPETITIONS / max(1e-4, wait_s)
-        return ceil(max(FEWEST_PREFETCHED, min(MOST_PREFETCHED, wanted, affordable)))
+    def _prefetched_steps(self, wait_s: float) -> tuple[int, int]:
+        """Return the number of steps of one repetition of the experiment, and the number of repetitions.
+
+        Both are limited by the pauses, in which a batch takes `wait_s` seconds.
+        """
+        step_s, fetch_s = max(1e-4, self._step_s() - wait_s), max(1e-4, wait_s)
+        affordable = PAUSE_S / REPETITIONS / fetch_s
+        steps = ceil(max(FEWEST_PREFETCHED, min(MOST_PREFETCHED, EXPERIMENT_S / step_s, affordable)))
+        is_repeated = steps * step_s < EXPERIMENT_S / 2 and REPETITIONS * steps * fetch_s <= 2 * PAUSE_S
+        return steps, REPETITIONS if is_repeated else 1
 
     def _take_exchange_away(self) -> None:
         what = "the experiment on the exchange"
@@ -402,7 +404,7 @@ class ScriptObserver:
             self.missing.append(f"{what}: {refused}")
             return
         found = [[step.seconds for step in events.steps if step.kind == "unexchanged"] for events in everyone]
-        self.experiments["communication"] = Experiment(max(found, key=sum), self._steps_after())
+        self.experiments["communication"] = Experiment([max(found, key=sum)], self._steps_after())
 
     def _take_host_away(self) -> None:
         what, verdict = "the experiment on the host", self.bottleneck(self.device, self._step_s())
@@ -425,7 +427,7 @@ class ScriptObserver:
         if refused:
             self.missing.append(f"{what}: {refused}")
             return
-        self.experiments["dispatch"] = Experiment(seconds, self._steps_after())
+        self.experiments["dispatch"] = Experiment([seconds], self._steps_after())
 
     def bottleneck(self, device: str, step_s: float | None) -> Bottleneck:
         """Return the bottleneck of steps of this time on a device of this kind, by trace or host profile."""
@@ -453,9 +455,3 @@ class ScriptObserver:
         if error := next((events.error for events in self._all_events() if events.error), None):
             return f"the observation ended with an error: {error}"
         return "the script took no further step" if self.running() else "the script ended before"
-
-
-def middle_of(repetitions: list[list[float]]) -> list[float]:
-    """Return the step times of all repetitions; out of `REPETITIONS`, the slowest and the fastest are excluded."""
-    found = sorted(filter(None, repetitions), key=lambda seconds: sum(seconds) / len(seconds))
-    return [second for seconds in (found[1:-1] if len(found) == REPETITIONS else found) for second in seconds]

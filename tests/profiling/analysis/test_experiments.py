@@ -62,10 +62,21 @@ def test_without_an_experiment_the_verdict_is_unchanged() -> None:
 
 def test_the_speedup_is_the_ratio_of_the_mean_steps_with_both_uncertainties() -> None:
     measured = steady_steps([[0.1 + 0.001 * (number % 3) for number in range(60)]])
-    found = compare_steps(measured, [0.05 + 0.002 * (number % 2) for number in range(20)])
+    found = compare_steps(measured, [[0.05 + 0.002 * (number % 2) for number in range(20)]])
     assert found
     assert found.steps == 20
     assert found.speedup == pytest.approx(measured.mean / 0.051)
     assert found.speedup_low < found.speedup < found.speedup_high
     of_measured, of_found = measured.ci_high / measured.mean, found.ci_high / found.mean
     assert max(of_measured, of_found) < found.speedup_high / found.speedup < of_measured * of_found
+
+
+def test_the_interval_of_repeated_experiments_covers_their_differences() -> None:
+    measured = steady_steps([[0.1 + 0.001 * (number % 3) for number in range(60)]])
+    medians = [0.05, 0.04, 0.06, 0.01, 0.051]
+    found = compare_steps(measured, [[seconds] * 10 for seconds in medians] + [[]])
+    assert found
+    assert found.steps == 50
+    assert found.mean == pytest.approx(0.05)
+    assert found.ci_low < 0.04 < 0.06 < found.ci_high
+    assert found.speedup_low < measured.mean / 0.06 < measured.mean / 0.04 < found.speedup_high

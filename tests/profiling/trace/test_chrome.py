@@ -93,6 +93,28 @@ def test_a_continuously_busy_input_thread_is_input_wait(
     assert broken_down(write_chrome(tmp_path, events))[0] == expected
 
 
+@pytest.mark.parametrize(
+    ("meanwhile", "afterwards", "expected"),
+    [
+        (2, 18, {"input_wait": 58, "kernel": 20, "host": 22}),
+        (12, 8, {"kernel": 20, "host": 80}),
+        (0, 2, {"kernel": 2, "host": 98}),
+    ],
+    ids=["slow steps", "equally fast steps", "few kernels"],
+)
+def test_input_threads_that_slow_down_the_step_are_input_wait(
+    tmp_path: Path, meanwhile: int, afterwards: int, expected: dict[Part, float]
+) -> None:
+    """An input thread that holds the GIL, with a full queue during the rest of the step."""
+    begins = [*(2 * number for number in range(meanwhile)), *(60 + 2 * number for number in range(afterwards))]
+    events = [
+        chrome_event("user_annotation", "ProfilerStep#1", 0, 100),
+        chrome_event("user_annotation", "input made", 0, 60, tid=9),
+        *(chrome_event("cpu_op", "aten::mm", begin, begin + 1) for begin in begins),
+    ]
+    assert broken_down(write_chrome(tmp_path, events))[0] == expected
+
+
 def test_on_a_gpu_kernels_are_those_of_its_streams(tmp_path: Path) -> None:
     step = 500.0
     events = [

@@ -12,7 +12,7 @@ import pytest
 from accelbench.profiling.attach.session import MARKS, OPTIMIZER, Session
 from accelbench.profiling.host.counters import HostCounterSampler
 from accelbench.profiling.measure.script.launch import exchange_folder
-from accelbench.profiling.measure.script.observe import FEWEST_STEPS, REPETITIONS, ScriptObserver, middle_of
+from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObserver
 
 pytestmark = [pytest.mark.needs("linux")]
 
@@ -94,10 +94,3 @@ def test_the_ranks_of_a_launcher_are_awaited(tmp_path: Path, first_is_local: boo
         observer._read()
         assert (observer.rank, observer.events.pid) == ((0, 8) if first_is_local else (1, 7))
         assert {rank: events.pid for rank, events in observer.others.items()} == ({1: 7} if first_is_local else {0: 8})
-
-
-def test_the_slowest_and_the_fastest_of_all_repetitions_are_left_out() -> None:
-    repetitions = [[float(number)] * 2 for number in range(REPETITIONS)]
-    assert sorted(middle_of(repetitions)) == [float(number) for number in range(1, REPETITIONS - 1) for _ in range(2)]
-    assert sorted(middle_of(repetitions[:3])) == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
-    assert middle_of([[], [1.0]]) == [1.0]
