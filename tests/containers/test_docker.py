@@ -47,7 +47,7 @@ def layers(image: str, docker: dict[str, str]) -> list[str]:
 
 
 def test_a_benchmark_runs_with_limits_and_its_run_is_owned_by_the_caller(cpu_image: str, checkout: Checkout) -> None:
-    checkout.bench("ENGINE=docker", *SHORT_BENCH, "FLAGS=--cpus 1.5 --memory 3g")
+    checkout.bench("ENGINE=docker", *SHORT_BENCH, "FLAGS=--cpus 1.5 --memory 8g")
     found = checkout.only_run()
     assert measured(found) == SHORT_RECORDS
     assert (found / "report.html").stat().st_size > 10_000
@@ -56,7 +56,7 @@ def test_a_benchmark_runs_with_limits_and_its_run_is_owned_by_the_caller(cpu_ima
     assert environment["system"]["container"] == "docker"
     assert environment["system"]["image"] == cpu_image
     assert environment["system"]["user_namespace"] is False
-    assert environment["limits"] == {"cpu_quota": 1.5, "memory_bytes": 3 << 30}
+    assert environment["limits"] == {"cpu_quota": 1.5, "memory_bytes": 8 << 30}
 
 
 def test_a_benchmark_has_no_capabilities_and_no_network_unless_requested(cpu_image: str, checkout: Checkout) -> None:
