@@ -23,7 +23,7 @@ MAX_PAUSE_S = 30.0
 FEWEST, ENOUGH = 5, 50
 """Smallest number of batches for an experiment, and the number below which the next epoch is used if an epoch ends."""
 COLD = 0.2
-"""Share of prefetched batches whose steps are excluded as a warm-up after the pause."""
+"""Fraction of the prefetched steps excluded as warm-up."""
 IDLE, WINDOW_S, MAX_SETTLING_S = 0.1, 0.02, 1.0
 """Use of a CPU below which no thread of the script prepares batches, seconds in which it is measured, and longest wait
 for that, or for worker processes, in seconds."""

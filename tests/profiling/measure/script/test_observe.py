@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from time import sleep
@@ -17,6 +19,18 @@ from accelbench.profiling.measure.script.observe import FEWEST_STEPS, ScriptObse
 pytestmark = [pytest.mark.needs("linux")]
 
 
+@contextmanager
+def observed(train: Callable[[Session], None], run: Path, experiments: bool) -> Iterator[ScriptObserver]:
+    """Yield the observer of a training in a thread of this process; wait for its end afterwards."""
+    with exchange_folder() as folder:
+        session = Session(str(folder))
+        session.emit("hello", os.getpid(), os.uname().nodename, os.getcwd(), "", "")
+        script = Thread(target=train, args=(session,))
+        script.start()
+        yield ScriptObserver(script.is_alive, folder, run, 0.3, experiments)
+        script.join()
+
+
 @pytest.mark.parametrize("optimizer_steps", [2, 30, 90, 130])
 def test_timed_steps_are_of_the_better_source(
     optimizer_steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -26,20 +40,14 @@ def test_timed_steps_are_of_the_better_source(
     throttled = {"throttled_s": 0.25}
     monkeypatch.setattr(HostCounterSampler, "result", lambda self: result(self).model_copy(update=throttled))
 
-    def train() -> None:
+    def train(session: Session) -> None:
         for step in range(optimizer_steps + 100):
             sleep(0.005 if step < optimizer_steps else 0.02)
             session.guarded(session.step, OPTIMIZER if step < optimizer_steps else MARKS)
 
-    with exchange_folder() as folder:
-        session = Session(str(folder))
-        session.emit("hello", os.getpid(), os.uname().nodename, os.getcwd(), "", "")
-        script = Thread(target=train)
-        script.start()
-        observer = ScriptObserver(script.is_alive, folder, tmp_path, 0.3, experiments=False)
+    with observed(train, tmp_path, experiments=False) as observer:
         observer.observe_steps(10)
-        ended = not script.is_alive()
-        script.join()
+        ended = not observer.running()
     assert not ended
     assert len(observer.untouched) >= FEWEST_STEPS
     assert all(step.seconds >= 0.02 for step in observer.untouched)
@@ -49,7 +57,7 @@ def test_timed_steps_are_of_the_better_source(
 
 
 def test_no_experiment_on_the_input_if_all_batches_were_fetched_before(tmp_path: Path) -> None:
-    def train() -> None:
+    def train(session: Session) -> None:
         iterator = iter(range(3))
         session.guarded(session.step, MARKS)
         batches = [session.next_batch(iterator, next) for _ in range(3)]
@@ -58,16 +66,10 @@ def test_no_experiment_on_the_input_if_all_batches_were_fetched_before(tmp_path:
             session.guarded(session.step, MARKS)
             assert batches
 
-    with exchange_folder() as folder:
-        session = Session(str(folder))
-        session.emit("hello", os.getpid(), os.uname().nodename, os.getcwd(), "", "")
-        script = Thread(target=train)
-        script.start()
-        observer = ScriptObserver(script.is_alive, folder, tmp_path, 0.3, experiments=True)
+    with observed(train, tmp_path, experiments=True) as observer:
         observer.observe_steps(10)
         observer._take_input_away()
-        commands = (folder / "commands").read_text(encoding="ascii")
-        script.join()
+        commands = (observer._exchange / "commands").read_text(encoding="ascii")
     assert observer.events.loader
     assert len(observer.untouched) >= FEWEST_STEPS
     assert "prefetch" not in commands
