@@ -125,6 +125,10 @@ def pretend(triple: str, sve_bytes: int) -> None:
     from accelbench.kernels.lib.cpu import target
 
     target.sve_bytes = lambda: sve_bytes
+    from accelbench.kernels.lib.cpu import arrays
+
+    # Arrays are four times as large as the last-level cache, which can have hundreds of MiB.
+    arrays.SMALLEST, arrays.last_level_bytes = 1 << 16, lambda: 1 << 12
 
 
 def compile_kernel(kernel: Any, given: Any) -> Any:

@@ -66,11 +66,11 @@ def test_tensorflow_operations_are_from_xprof_and_jax_operations_from_raw_events
     assert products.operations_by == "xprof"
     assert "MatMul" in str(products.operations[0].kind)
     assert "MatMul" in products.kinds[0].kind
-    assert products.kinds[0].share > 0.5
     compiled, _ = broken_down(jax_traces, "big products")
     assert compiled.operations_by == "raw events"
     assert compiled.operations[0].self_s > 0
-    assert sum(kind.share for kind in compiled.kinds) == pytest.approx(1, abs=0.05)
+    for found in (products, compiled):
+        assert sum(kind.share for kind in found.kinds) == pytest.approx(1, abs=0.05)
 
 
 def test_a_cpu_trace_has_no_memory_peak(traces: Traced) -> None:
