@@ -28,20 +28,20 @@ class JittedCalls:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.threads: set[int] = set()
-        """Threads inside a jitted function: a jitted function that it calls is traced, and not executed."""
+        self.outermost: dict[int, JittedFunction] = {}
+        """The jitted function that each thread executes; functions that it calls are traced, and not executed."""
         self._last: Any = None
-        self._compilations: list[float] = []
+        self.compilations: list[float] = []
         """Seconds of the compilations in the current call."""
 
     def compiled(self, event: str, seconds: float, **_: Any) -> None:
         """Add a compilation in an observed call."""
-        if event == COMPILED and self.session.active and get_ident() in self.threads:
-            self._compilations.append(seconds)
+        if event == COMPILED and self.session.active and get_ident() in self.outermost:
+            self.compilations.append(seconds)
 
     def ended(self, function: JittedFunction, arguments: Any, results: Any) -> None:
         """Examine whether the function trains; if so, its call was a step."""
-        found, self._compilations = self._compilations, []
+        found, self.compilations = self.compilations, []
         if function.trains is None:
             self._examine(function, arguments, results)
         elif function.trains and found and not (self.session.count or self.session.launches):  # which compile, too
@@ -52,7 +52,7 @@ class JittedCalls:
                 self._last = next((reference for reference in reversed(references) if reference), None)
                 if self.session.launches is not None:
                     self.session.launches.ended(references)
-            self.session.counted_step(JITTED, id(function), "jax")
+            self.session.step(JITTED, "jax", id(function))
 
     def _examine(self, function: JittedFunction, arguments: Any, results: Any) -> None:
         """Set `trains` if the function has got back what it returned last, or never does."""
@@ -93,21 +93,29 @@ class JittedFunction:
         self.examined = 0
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        calls, thread, launches = self._calls, get_ident(), self._calls.session.launches
-        ignored = self.trains is False and launches is None
-        if not calls.session.active or ignored or thread in calls.threads:
+        calls, session, thread = self._calls, self._calls.session, get_ident()
+        ignored = self.trains is False and session.launches is None
+        if ignored or thread in calls.outermost or not session.active:
             return self._function(*arguments, **keywords)
-        calls.threads.add(thread)
+        untouched = session.untouched and self.trains
+        calls.outermost[thread] = self
         try:
-            if self.trains and calls.session.count is not None:
-                calls.session.count.call("jax", self._function, arguments, keywords)
-            if launches is not None:
-                launches.begins("jax", self._function, bool(self.trains), (arguments, keywords))
+            if not untouched:
+                self._begin(session, arguments, keywords)
             results = self._function(*arguments, **keywords)
         finally:
-            calls.threads.discard(thread)
-        calls.session.guarded(calls.ended, self, (arguments, keywords), results)
+            del calls.outermost[thread]
+        if untouched and not calls.compilations:
+            session.step(JITTED, "jax", id(self))
+        else:
+            session.guarded(calls.ended, self, (arguments, keywords), results)
         return results
+
+    def _begin(self, session: Session, arguments: Any, keywords: Any) -> None:
+        if self.trains and session.count is not None:
+            session.count.call("jax", self._function, arguments, keywords)
+        if session.launches is not None:
+            session.launches.begins("jax", self._function, bool(self.trains), (arguments, keywords))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else sys.modules["types"].MethodType(self, instance)

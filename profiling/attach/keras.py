@@ -28,7 +28,7 @@ class ObservedIterator:
         return self
 
     def __next__(self) -> Any:
-        return self._session.next_batch(self, ObservedIterator._produce)
+        return self._session.next_batch(ObservedIterator._produce, self)
 
     def _produce(self) -> Any:
         return next(self._iterator)
@@ -39,13 +39,13 @@ def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
 
     def batch_ended(original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         result = original(*arguments, **keywords)
-        session.guarded(session.step, FIT, _backend())
+        session.step(FIT, _backend())
         return result
 
     def apply(original: Callable[..., Any], optimizer: Any, *arguments: Any, **keywords: Any) -> Any:
         result = original(optimizer, *arguments, **keywords)
         if _executes():
-            session.guarded(session.counted_step, OPTIMIZER, id(optimizer), _backend())
+            session.step(OPTIMIZER, _backend(), id(optimizer))
         return result
 
     def get_iterator(original: Callable[..., Any], epoch: Any) -> Any:

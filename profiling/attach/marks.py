@@ -21,9 +21,9 @@ def steps(batches: Iterable[Batch]) -> Iterator[Batch]:
     iterator = iter(batches)
     while session is not None and session.active:
         try:
-            batch = session.next_batch(iterator, next)
+            batch = session.next_batch(next, iterator)
         except StopIteration:
             return
         yield batch
-        session.guarded(session.step, MARKS)
+        session.step(MARKS)
     yield from iterator

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from _thread import get_ident
-from time import perf_counter
+from time import perf_counter_ns
 
 from .batches import examples_of
 from .experiment import InputExperiment
@@ -29,7 +29,7 @@ compiled by JAX or TensorFlow, steps of an optimizer, Keras' `fit`, and the user
 SOURCES = ("gradients", "jitted calls", "tf.function calls", "optimizer steps", "fit", "marks")
 SPECIAL = ("prefetch", "count", "trace", "exchange", "launches")
 """Commands whose steps are observed in another way than timed ones."""
-FLUSH_S = 0.2
+FLUSH_NS = 200_000_000
 MAX_STEPS = 2_000_000
 OTHERS = 20
 """Number of steps of another optimizer or function, without one of the observed, after which the other is observed."""
@@ -45,8 +45,10 @@ class Session:
         self._events, self._commands = os.path.join(folder, "events"), os.path.join(folder, "commands")
         self.tracer_pid = int(os.path.basename(folder).rpartition("-")[2])
         self.active = True
-        self._lines: list[str | tuple[object, ...]] = []
-        self._due = 0.0
+        self.untouched = False
+        """Whether the next step is only timed."""
+        self._lines: list[str | tuple[int, int, int, bool, str]] = []
+        self._due_ns = 0
         self._done_commands = 0
         self._steps = 0
         self._source = -1
@@ -56,8 +58,8 @@ class Session:
         self._drain = False
         self._last_iterator = 0
         self._inside = False
-        self._wait, self._examples, self._boundary, self._kind = 0.0, 0, True, "plain"
-        self._paused = 0.0
+        self._wait_ns, self._examples, self._boundary, self._kind = 0, 0, True, "plain"
+        self._paused_ns = 0
         self._experiment: InputExperiment | None = None
         self._reported = False
         self._special = False
@@ -104,7 +106,7 @@ class Session:
 
     def pause(self, seconds: float) -> None:
         """Exclude a pause of these seconds from the current step."""
-        self._paused += seconds
+        self._paused_ns += round(1e9 * seconds)
 
     def synchronize(self) -> None:
         """Wait for the devices of all frameworks."""
@@ -113,12 +115,12 @@ class Session:
 
     def forget(self) -> None:
         """End the observation in a forked child, whose events belong to another process."""
-        self.active = False
+        self.active = self.untouched = False
         self._end_count()
 
     def detach(self) -> None:
         """End the observation and remove all hooks."""
-        self.active = False
+        self.active = self.untouched = False
         self._end_count()
         for part in (self._parts, self._exchange):
             if part is not None:
@@ -176,9 +178,23 @@ class Session:
             self.emit("error", f"{type(failure).__name__}: {failure}")
             self.flush()
 
-    def counted_step(self, source: int, counted: int, framework: str) -> None:
-        """End a step of an optimizer or function with this number; a second one that is used in turns adds no steps."""
-        if source < self._source:
+    def step(self, source: int, framework: str | None = None, counted: int = 0) -> None:
+        """End a step, executed by this framework, None if unknown; a second optimizer or function that is used in turns
+        with the first one, and has another number, adds no steps."""
+        # As few objects as possible are read here: the training has replaced them in the caches, so that each costs
+        # a multiple of its time in a loop.
+        if self.untouched and counted == self._counted and source == self._source and get_ident() == self._thread:
+            now = perf_counter_ns()
+            self._lines.append((now - self._paused_ns, self._wait_ns, self._examples, self._boundary, "plain"))
+            self._wait_ns, self._examples, self._boundary, self._others = 0, 0, False, 0
+            self._steps += 1
+            if now >= self._due_ns:
+                self.guarded(self._write)
+        else:
+            self.guarded(self._step, source, framework, counted)
+
+    def _step(self, source: int, framework: str | None, counted: int) -> None:
+        if not self.active or source < self._source:
             return
         if self._counted != counted:
             self._others += 1
@@ -186,59 +202,62 @@ class Session:
                 return
             self._counted = counted
         self._others = 0
-        self.step(source, framework)
-
-    def step(self, source: int, framework: str | None = None) -> None:
-        """End a step, executed by this framework; None if unknown."""
-        if not self.active or source < self._source:
-            return
         if self._drain:
             self._drain, self._kind = False, "drained"
             self.synchronize()
         elif self._experiment is not None and self._experiment.synchronizes():
             self.synchronize()
-        now = perf_counter()
+        now = perf_counter_ns()
         if source != self._source:
             self._source, self._framework, self._thread, self._boundary = source, framework, get_ident(), True
             main = getattr(sys.modules.get("__main__"), "__file__", None)
             self.emit("source", SOURCES[source], main, *sys.path)
         elif get_ident() != self._thread:
             return
-        self._lines.append((now - self._paused, self._wait, self._examples, self._boundary, self._kind))
+        self._lines.append((now - self._paused_ns, self._wait_ns, self._examples, self._boundary, self._kind))
         if self._kind == "drained":
             self.emit("drained")
         self._steps += 1
-        if self._parts is not None and self._parts.step_ended(self._steps, self._wait):
+        if self._parts is not None and self._parts.step_ended(self._steps, self._wait_ns / 1e9):
             self._parts = None
             self.emit("parted")
-        self._wait, self._examples, self._boundary, self._kind = 0.0, 0, False, "plain"
+        self._wait_ns, self._examples, self._boundary, self._kind = 0, 0, False, "plain"
         if self._parts is not None:
             self._kind = "parts"
         # Within the experiment on the input, as little as possible is executed, because it is part of the steps.
         special = self._special and not (self._experiment is not None and self._experiment.plain)
         if special:
             self._after_special_step()
-        if now >= self._due:
-            self.flush()
-            if self._steps > MAX_STEPS:
-                self.emit("error", f"more than {MAX_STEPS:,} steps before the answer")
-                self.flush()
-                self.detach()
+        if now >= self._due_ns:
+            self._write()
         if special and self._special:
-            self._paused += perf_counter() - now
+            self._paused_ns += perf_counter_ns() - now
+        self._set_untouched()
+
+    def _set_untouched(self) -> None:
+        observed = self._special or self._drain or self._parts is not None or self._experiment is not None
+        self.untouched = self.active and not observed and self._kind == "plain"
+
+    def _write(self) -> None:
+        """Write the events, and end the observation after the last step of `MAX_STEPS`."""
+        self.flush()
+        if self._steps > MAX_STEPS:
+            self.emit("error", f"more than {MAX_STEPS:,} steps before the answer")
+            self.flush()
+            self.detach()
 
     @property
     def waits_for_device(self) -> bool:
         """Return whether `synchronize` may be called before the next step ends."""
         return self._drain or self._special
 
-    def next_batch(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
+    def next_batch(self, produce: Callable[[Any], Any], iterator: Any) -> Any:
         """Return `produce(iterator)`, and add the wait for it to the current step."""
         if not self.active or self._inside or get_ident() != self._thread:
             return produce(iterator)
         experiment = self._experiment
         self._inside = True
-        begin = perf_counter()
+        begin = perf_counter_ns()
         try:
             batch = produce(iterator) if experiment is None else self._experimental(experiment, iterator, produce)
         except StopIteration:
@@ -247,7 +266,7 @@ class Session:
         finally:
             self._inside = False
             if experiment is None:
-                self._wait += perf_counter() - begin
+                self._wait_ns += perf_counter_ns() - begin
         self.guarded(self._count_batch, iterator, batch)
         return batch
 
@@ -259,12 +278,12 @@ class Session:
 
     def _experimental(self, experiment: InputExperiment, iterator: Any, produce: Callable[[Any], Any]) -> Any:
         # Devices go on in a pause, so that a short one would shorten the steps.
-        begin, paused = perf_counter(), not experiment.plain
+        begin, paused = perf_counter_ns(), not experiment.plain
         try:
             batch = experiment.next_batch(iterator, produce)
         finally:
             if paused:
-                self._paused += perf_counter() - begin
+                self._paused_ns += perf_counter_ns() - begin
         self._kind = experiment.kind
         return batch
 
@@ -299,7 +318,7 @@ class Session:
 
     def flush(self) -> None:
         """Write the events and execute the commands received since; without the folder, end the observation."""
-        self._due = perf_counter() + FLUSH_S
+        self._due_ns = perf_counter_ns() + FLUSH_NS
         # Steps are formatted here, and not in the step, in which the code would run with cold caches.
         text, self._lines = "".join(map(_line, self._lines)), []
         try:
@@ -357,8 +376,12 @@ class Session:
 
             self._trace = StepTrace(self._framework, int(arguments[0]), arguments[1])
             self._kind = "traced"
+        self._set_untouched()
 
 
-def _line(event: str | tuple[object, ...]) -> str:
+def _line(event: str | tuple[int, int, int, bool, str]) -> str:
     """Return the line of an event; a step is a tuple of its values."""
-    return event if isinstance(event, str) else "\t".join(("'step'", *map(repr, event))) + "\n"
+    if isinstance(event, str):
+        return event
+    end_ns, wait_ns, examples, boundary, kind = event
+    return f"'step'\t{end_ns}\t{wait_ns}\t{examples}\t{boundary}\t{kind!r}\n"

@@ -45,13 +45,13 @@ class FunctionCalls:
                 launches.ended([])
             if self._session.count is not None:
                 self._session.count.call("tensorflow", function, arguments, keywords)
-            self._session.guarded(self._session.counted_step, FUNCTION, id(function), "tensorflow")
+            self._session.step(FUNCTION, "tensorflow", id(function))
         return result
 
     def gradient_computed(self, sources: Any) -> None:
         """End a step if the gradient was computed eagerly; otherwise, note that the function that is traced trains."""
         if _is_eager():
-            self._session.counted_step(GRADIENT, _first_id(sources), "tensorflow")
+            self._session.step(GRADIENT, "tensorflow", _first_id(sources))
             return
         if not self._outermost:  # a strategy traces in threads of its own
             return
@@ -73,7 +73,7 @@ def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
         return result
 
     def next_batch(produce: Callable[[Any], Any], iterator: Any) -> Any:
-        return session.next_batch(iterator, produce) if _is_eager() else produce(iterator)
+        return session.next_batch(produce, iterator) if _is_eager() else produce(iterator)
 
     def watch_functions(module: ModuleType) -> None:
         calls.append(FunctionCalls(session))

@@ -18,15 +18,14 @@ def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
 
     def watch_optimizers(module: ModuleType) -> None:
         def stepped(optimizer: Any, arguments: Any, keywords: Any) -> None:
-            if session.active:
-                session.guarded(session.counted_step, OPTIMIZER, id(optimizer), "torch")
+            session.step(OPTIMIZER, "torch", id(optimizer))
 
         handle = module.register_optimizer_step_post_hook(stepped)
         session.on_detach(handle.remove)
         session.on_synchronize(synchronize)
 
     def watch_loaders(module: ModuleType) -> None:
-        session.replace(module._BaseDataLoaderIter, "__next__", lambda produce, self: session.next_batch(self, produce))
+        session.replace(module._BaseDataLoaderIter, "__next__", session.next_batch)
 
     return {"torch.optim.optimizer": watch_optimizers, "torch.utils.data.dataloader": watch_loaders}
 

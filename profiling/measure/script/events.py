@@ -167,12 +167,12 @@ class ScriptEvents:
         elif kind == "error":
             self.error = str(words[0])
 
-    def _add_step(self, end: str, wait_s: str, examples: str, starts_epoch: str, kind: str) -> None:
+    def _add_step(self, end_ns: str, wait_ns: str, examples: str, starts_epoch: str, kind: str) -> None:
         """Add a step from its literals; without `ast`, which takes ten times as long, as steps may take 10 µs."""
-        now = float(end)
+        now = int(end_ns) / 1e9
         if self._end is not None:
             seconds = max(1e-9, now - self._end)
-            wait = min(float(wait_s), seconds)
+            wait = min(int(wait_ns) / 1e9, seconds)
             self.steps.append(ScriptStep(seconds, wait, int(examples), starts_epoch == "True", kind.strip("'")))
         self._end = now
 

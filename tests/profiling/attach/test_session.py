@@ -39,7 +39,7 @@ def test_a_step_has_its_time_wait_and_examples(exchange: Path) -> None:
         return memoryview(next(iterator)).cast("B", (4, 2))
 
     for _ in range(3):
-        session.next_batch(batches, slow)
+        session.next_batch(slow, batches)
         session.step(MARKS)
     events = read(session, exchange)
     assert events.source == "marks"
@@ -53,7 +53,7 @@ def test_a_new_iterator_starts_an_epoch(exchange: Path) -> None:
     epochs = [iter([1, 2]), iter([1, 2])]
     for batches in epochs:
         for _ in range(2):
-            session.next_batch(batches, next)
+            session.next_batch(next, batches)
             session.step(OPTIMIZER)
     assert [step.starts_epoch for step in read(session, exchange).steps] == [False, True, False]
 
@@ -61,11 +61,11 @@ def test_a_new_iterator_starts_an_epoch(exchange: Path) -> None:
 def test_a_second_optimizer_in_turns_adds_no_steps(exchange: Path) -> None:
     session = Session(str(exchange))
     for _ in range(10):
-        session.counted_step(OPTIMIZER, 1, "torch")
-        session.counted_step(OPTIMIZER, 2, "torch")
+        session.step(OPTIMIZER, "torch", 1)
+        session.step(OPTIMIZER, "torch", 2)
     assert len(read(session, exchange).steps) == 9
     for _ in range(OTHERS + 5):
-        session.counted_step(OPTIMIZER, 3, "torch")
+        session.step(OPTIMIZER, "torch", 3)
     assert len(read(session, exchange).steps) == 9 + 1 + 5
 
 
