@@ -9,16 +9,17 @@ if TYPE_CHECKING:
 MAX_DEPTH = 4
 
 
-def examples_of(batch: Any, depth: int = 0) -> int:
-    """Return the first dimension of the batch's first array; 0 without an array."""
+def first_array(batch: Any, depth: int = 0) -> tuple[tuple[Any, ...], int]:
+    """Return the keys that lead to the batch's first array with examples, and its first dimension; 0 without one."""
     shape = getattr(batch, "shape", None)
     if shape is not None:
-        return int(shape[0] or 0) if len(shape) else 0
+        return (), int(shape[0] or 0) if len(shape) else 0
     if depth < MAX_DEPTH:
-        for part in _parts(batch):
-            if found := examples_of(part, depth + 1):
-                return found
-    return 0
+        for key, part in _parts(batch):
+            keys, examples = first_array(part, depth + 1)
+            if examples:
+                return (key, *keys), examples
+    return (), 0
 
 
 def bytes_of(batch: Any, depth: int = 0) -> int:
@@ -29,11 +30,12 @@ def bytes_of(batch: Any, depth: int = 0) -> int:
     item_bytes = getattr(getattr(batch, "dtype", None), "size", None)
     if isinstance(item_bytes, int):  # TensorFlow
         return int(batch.shape.num_elements() or 0) * item_bytes
-    return sum(bytes_of(part, depth + 1) for part in _parts(batch)) if depth < MAX_DEPTH else 0
+    return sum(bytes_of(part, depth + 1) for _, part in _parts(batch)) if depth < MAX_DEPTH else 0
 
 
-def _parts(batch: Any) -> list[Any]:
+def _parts(batch: Any) -> list[tuple[Any, Any]]:
+    """Return the keys and values of a sequence or mapping; none of other objects."""
     if isinstance(batch, (list, tuple)):
-        return list(batch)
-    values = getattr(batch, "values", None)
-    return list(values()) if callable(values) else []
+        return list(enumerate(batch))
+    items = getattr(batch, "items", None)
+    return list(items()) if callable(items) else []

@@ -11,7 +11,7 @@ import sys
 from _thread import get_ident
 from time import perf_counter_ns
 
-from .batches import examples_of
+from .batches import first_array
 from .experiment import InputExperiment
 
 TYPE_CHECKING = False
@@ -57,6 +57,8 @@ class Session:
         self._counted = self._others = 0
         self._drain = False
         self._last_iterator = 0
+        self._array_path: dict[int, tuple[Any, ...]] = {}
+        """The keys that lead to the first array of a batch, by the identity of the last iterator."""
         self._inside = False
         self._wait_ns, self._examples, self._boundary, self._kind = 0, 0, True, "plain"
         self._paused_ns = 0
@@ -93,6 +95,19 @@ class Session:
                 return original(*arguments, **keywords)
             return observed(original, *arguments, **keywords)
 
+        return self._set(owner, name, replacement)
+
+    def watch_iterator(self, owner: Any) -> None:
+        """Add the waits for the batches of an iterator's class to the steps."""
+        produce = owner.__next__
+
+        def next_batch(iterator: Any) -> Any:
+            return self.next_batch(produce, iterator)
+
+        self._set(owner, "__next__", next_batch)
+
+    def _set(self, owner: Any, name: str, replacement: Any) -> Callable[[], None]:
+        original = getattr(owner, name)
         sys.modules["functools"].update_wrapper(replacement, original)
         setattr(owner, name, replacement)
 
@@ -267,14 +282,23 @@ class Session:
             self._inside = False
             if experiment is None:
                 self._wait_ns += perf_counter_ns() - begin
-        self.guarded(self._count_batch, iterator, batch)
+        try:
+            array = batch
+            for key in self._array_path[id(iterator)]:
+                array = array[key]
+            self._examples += array.shape[0]
+        except Exception:  # noqa: BLE001 - another iterator, or a batch of another structure
+            self.guarded(self._count_other_batch, iterator, batch)
         return batch
 
-    def _count_batch(self, iterator: Any, batch: Any) -> None:
+    def _count_other_batch(self, iterator: Any, batch: Any) -> None:
+        """Count a batch whose array has to be found."""
         if id(iterator) != self._last_iterator:
             self._last_iterator, self._boundary = id(iterator), True
             self.emit("loader", type(iterator).__name__, getattr(iterator, "_num_workers", None))
-        self._examples += examples_of(batch)
+        path, examples = first_array(batch)
+        self._array_path = {id(iterator): path}
+        self._examples += examples
 
     def _experimental(self, experiment: InputExperiment, iterator: Any, produce: Callable[[Any], Any]) -> Any:
         # Devices go on in a pause, so that a short one would shorten the steps.

@@ -25,7 +25,7 @@ def hooks(session: Session) -> dict[str, Callable[[ModuleType], object]]:
         session.on_synchronize(synchronize)
 
     def watch_loaders(module: ModuleType) -> None:
-        session.replace(module._BaseDataLoaderIter, "__next__", session.next_batch)
+        session.watch_iterator(module._BaseDataLoaderIter)
 
     return {"torch.optim.optimizer": watch_optimizers, "torch.utils.data.dataloader": watch_loaders}
 

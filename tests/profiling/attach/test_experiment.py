@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from accelbench.profiling.attach.batches import bytes_of, examples_of
+from accelbench.profiling.attach.batches import bytes_of, first_array
 from accelbench.profiling.attach.experiment import FEWEST, PROBED, WINDOW_S, InputExperiment
 
 WANTED = 8
@@ -164,6 +164,6 @@ def test_an_error_of_the_input_is_raised_at_its_step() -> None:
 
 def test_a_batch_has_the_examples_and_bytes_of_its_arrays() -> None:
     x, y = np.zeros((32, 4), np.float32), np.zeros(32, np.int64)
-    for batch in ((x, y), {"x": x, "y": y}, [({"x": x}, y)]):
-        assert (examples_of(batch), bytes_of(batch)) == (32, 32 * 4 * 4 + 32 * 8)
-    assert (examples_of("text"), bytes_of("text")) == (0, 0)
+    for batch, keys in (((x, y), (0,)), ({"x": x, "y": y}, ("x",)), ([({"x": x}, y)], (0, 0, "x"))):
+        assert (first_array(batch), bytes_of(batch)) == ((keys, 32), 32 * 4 * 4 + 32 * 8)
+    assert (first_array("text"), bytes_of("text")) == (((), 0), 0)
