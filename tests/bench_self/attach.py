@@ -1,12 +1,14 @@
-"""Cost of `accelbench diagnose` in the untouched steps: epochs of a training with and without its hooks, in turns."""
+"""Cost of `accelbench diagnose` in the untouched steps: blocks of a training with and without its hooks, in turns."""
 
 from __future__ import annotations
 
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
+from itertools import chain, islice, repeat
 from time import perf_counter, thread_time
 
 from rich.console import Console
@@ -17,9 +19,12 @@ from accelbench.profiling.attach.session import Session
 from accelbench.profiling.measure.script.launch import exchange_folder
 from tests.bench_self.bounds import Bound
 
-PAIRS, PARTS = 20, 5
-"""Pairs of epochs for a ratio, and number of ratios."""
-EPOCH_S = 0.25
+PAIRS, PARTS = 100, 5
+"""Pairs of blocks for a ratio, and number of ratios."""
+BLOCK_S = 0.02
+"""Time of a block: short, because the speed of a shared machine changes within seconds."""
+WRITES, WRITTEN_S = 20, 0.15
+"""Number of timed writes of the steps' times, and time of the steps of each; a session writes after 0.2 s."""
 WIDTHS = {"torch": (256, 1024), "jax": (448, 1280)}
 """Widths of the layers by framework; steps take about 1 and 10 ms."""
 BATCH = 64
@@ -50,13 +55,13 @@ def torch_epoch(width: int) -> tuple[Callable[[int], None], Callable[[Session], 
     optimizer = torch.optim.SGD(layers.parameters(), lr=0.01)
     loader = torch.utils.data.DataLoader(torch.rand(BATCH * 50, width), batch_size=BATCH)
 
+    batches = chain.from_iterable(repeat(loader))
+
     def train(steps: int) -> None:
-        while steps > 0:
-            for x in loader:
-                optimizer.zero_grad()
-                layers(x).square().mean().backward()
-                optimizer.step()
-                steps -= 1
+        for x in islice(batches, steps):
+            optimizer.zero_grad()
+            layers(x).square().mean().backward()
+            optimizer.step()
 
     def attach(session: Session) -> None:
         for name, watch in torch_hooks.hooks(session).items():
@@ -99,34 +104,49 @@ def jax_epoch(width: int) -> tuple[Callable[[int], None], Callable[[Session], No
 
 
 def main(framework: str, width: int) -> None:
-    """Print the seconds of a step, and the ratios of the CPU times."""
+    """Print the seconds of a step, and the ratios of the CPU times of this thread, in which the hooks run."""
     train, attach = {"torch": torch_epoch, "jax": jax_epoch}[framework](width)
     train(50)
     begin = perf_counter()
     train(50)
     step_s = (perf_counter() - begin) / 50
-    steps = max(10, round(EPOCH_S / step_s))
+    steps = max(4, round(BLOCK_S / step_s))
 
-    def epoch(observed: bool) -> tuple[float, float]:
-        """Return the CPU time of this thread, in which the hooks run, and the wall time."""
+    def block(observed: bool) -> float:
+        """Return the seconds of CPU time per step without the writes."""
+        with observation() if observed else nullcontext():
+            train(4)
+            begin = thread_time()
+            train(steps)
+            return (thread_time() - begin) / steps
+
+    @contextmanager
+    def observation() -> Iterator[Session]:
         with exchange_folder() as folder:
             session = Session(str(folder))
-            if observed:
-                attach(session)
-            begin = thread_time(), perf_counter()
-            train(steps)
-            taken = thread_time() - begin[0], perf_counter() - begin[1]
+            attach(session)
+            while not session.untouched:
+                train(1)
+            yield session
             session.detach()
-            return taken
+
+    def write() -> float:
+        """Return the seconds of CPU time per step of a write."""
+        with observation() as session:
+            observed = round(WRITTEN_S / step_s)
+            train(observed)
+            begin = thread_time()
+            session.flush()
+            return (thread_time() - begin) / observed
 
     print(step_s)
+    write_s = statistics.median(write() for _ in range(WRITES))
     for _ in range(PARTS):
-        costs = []
+        differences = []
         for number in range(PAIRS):
-            taken = {observed: epoch(observed) for observed in ((True, False) if number % 2 else (False, True))}
-            costs.append((taken[True][0] - taken[False][0]) / taken[False][1])
-        # The speed of a shared machine changes within seconds, for both epochs of most pairs alike.
-        print(1 + statistics.median(costs), flush=True)
+            taken = {observed: block(observed) for observed in ((True, False) if number % 2 else (False, True))}
+            differences.append(taken[True] - taken[False])
+        print(1 + (statistics.median(differences) + write_s) / step_s, flush=True)
 
 
 if __name__ == "__main__":

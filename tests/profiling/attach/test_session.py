@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 
 import pytest
@@ -56,6 +57,30 @@ def test_a_new_iterator_starts_an_epoch(exchange: Path) -> None:
             session.next_batch(next, batches)
             session.step(OPTIMIZER)
     assert [step.starts_epoch for step in read(session, exchange).steps] == [False, True, False]
+
+
+def test_batches_of_one_iterator_may_differ_in_structure(exchange: Path) -> None:
+    session = Session(str(exchange))
+    sizes = 1, 4, 4, 8, 2, 0, 3
+    arrays = [memoryview(bytearray(size)) for size in sizes]
+    batches = iter([*arrays[:2], (arrays[2],), {"x": [arrays[3]]}, {"x": [arrays[4]]}, "text", {"y": arrays[6]}])
+    for _ in sizes:
+        session.next_batch(next, batches)
+        session.step(MARKS)
+    events = read(session, exchange)
+    assert [step.examples for step in events.steps] == [*sizes[1:]]
+    assert events.error is None
+
+
+def test_steps_of_another_thread_are_not_counted(exchange: Path) -> None:
+    session = Session(str(exchange))
+    for _ in range(3):
+        session.step(OPTIMIZER, "torch", 1)
+        other = Thread(target=session.step, args=(OPTIMIZER, "torch", 1))
+        other.start()
+        other.join()
+    assert session.untouched
+    assert len(read(session, exchange).steps) == 2
 
 
 def test_a_second_optimizer_in_turns_adds_no_steps(exchange: Path) -> None:
