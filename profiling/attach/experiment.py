@@ -91,7 +91,7 @@ class InputExperiment:
             return True
         return not self._ready
 
-    def next_batch(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
+    def next_batch(self, produce: Callable[[Any], Any], iterator: Any) -> Any:
         """Return the next batch, from memory if the experiment has begun."""
         if iterator is not self._iterator:  # a new epoch, or another loader
             self._ready, self._end = [], None
@@ -109,10 +109,10 @@ class InputExperiment:
         if self.over:
             return produce(iterator)
         if self._probed >= PROBED:
-            return self._begin(iterator, produce)
-        return self._probe(iterator, produce)
+            return self._begin(produce, iterator)
+        return self._probe(produce, iterator)
 
-    def _probe(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
+    def _probe(self, produce: Callable[[Any], Any], iterator: Any) -> Any:
         before = GeneratorStates()
         if self._last is not None:
             self._by_model |= before.changed_since(self._last)
@@ -123,7 +123,7 @@ class InputExperiment:
         self._probed += 1
         return batch
 
-    def _begin(self, iterator: Any, produce: Callable[[Any], Any]) -> Any:
+    def _begin(self, produce: Callable[[Any], Any], iterator: Any) -> Any:
         begin, before = perf_counter(), GeneratorStates()
         self._by_model |= before.changed_since(self._last) if self._last else set()
         both = self._by_model & self._by_input
@@ -136,7 +136,7 @@ class InputExperiment:
             )
             self.over = True
             return produce(iterator)
-        self._fetch(iterator, produce)
+        self._fetch(produce, iterator)
         fetch_s = (perf_counter() - begin) / max(1, len(self._ready))
         self.same_random_numbers = not self._by_input & self._by_model
         before.restore(self._by_input)
@@ -153,9 +153,9 @@ class InputExperiment:
             self._cold = True
             self._synchronize()
             self._settle(iterator, fetch_s)
-        return self.next_batch(iterator, produce)
+        return self.next_batch(produce, iterator)
 
-    def _fetch(self, iterator: Any, produce: Callable[[Any], Any]) -> None:
+    def _fetch(self, produce: Callable[[Any], Any], iterator: Any) -> None:
         begin, size = perf_counter(), 0
         state = GeneratorStates()
         while len(self._ready) < self._wanted and size <= self._max_bytes and perf_counter() - begin < MAX_PAUSE_S:

@@ -46,7 +46,7 @@ class Session:
         self.tracer_pid = int(os.path.basename(folder).rpartition("-")[2])
         self.active = True
         self.untouched = False
-        """Whether the next step is only timed."""
+        """Whether the current step is only timed: no experiment, trace, count or other command is in progress."""
         self._lines: list[str | tuple[int, int, int, bool, str]] = []
         self._due_ns = 0
         self._done_commands = 0
@@ -194,10 +194,10 @@ class Session:
             self.flush()
 
     def step(self, source: int, framework: str | None = None, counted: int = 0) -> None:
-        """End a step, executed by this framework, None if unknown; a second optimizer or function that is used in turns
-        with the first one, and has another number, adds no steps."""
-        # As few objects as possible are read here: the training has replaced them in the caches, so that each costs
-        # a multiple of its time in a loop.
+        """End a step, executed by `framework` (None if unknown) and counted by the optimizer or function with the
+        identity `counted`; a second one that is used in turns with it adds no steps."""
+        # This branch reads few objects: the training evicts them from the caches, so that each costs several times
+        # as much as in a tight loop.
         if self.untouched and counted == self._counted and source == self._source and get_ident() == self._thread:
             now = perf_counter_ns()
             self._lines.append((now - self._paused_ns, self._wait_ns, self._examples, self._boundary, "plain"))
@@ -254,7 +254,7 @@ class Session:
         self.untouched = self.active and not observed and self._kind == "plain"
 
     def _write(self) -> None:
-        """Write the events, and end the observation after the last step of `MAX_STEPS`."""
+        """Write the events; after `MAX_STEPS`, end the observation."""
         self.flush()
         if self._steps > MAX_STEPS:
             self.emit("error", f"more than {MAX_STEPS:,} steps before the answer")
@@ -274,7 +274,7 @@ class Session:
         self._inside = True
         begin = perf_counter_ns()
         try:
-            batch = produce(iterator) if experiment is None else self._experimental(experiment, iterator, produce)
+            batch = produce(iterator) if experiment is None else self._experimental(experiment, produce, iterator)
         except StopIteration:
             self._boundary = True
             raise
@@ -300,11 +300,11 @@ class Session:
         self._array_path = {id(iterator): path}
         self._examples += examples
 
-    def _experimental(self, experiment: InputExperiment, iterator: Any, produce: Callable[[Any], Any]) -> Any:
+    def _experimental(self, experiment: InputExperiment, produce: Callable[[Any], Any], iterator: Any) -> Any:
         # Devices go on in a pause, so that a short one would shorten the steps.
         begin, paused = perf_counter_ns(), not experiment.plain
         try:
-            batch = experiment.next_batch(iterator, produce)
+            batch = experiment.next_batch(produce, iterator)
         finally:
             if paused:
                 self._paused_ns += perf_counter_ns() - begin

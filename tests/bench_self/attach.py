@@ -46,7 +46,7 @@ def overhead_of_attaching(console: Console) -> list[Bound]:
     return bounds
 
 
-def torch_epoch(width: int) -> tuple[Callable[[int], None], Callable[[Session], None]]:
+def torch_training(width: int) -> tuple[Callable[[int], None], Callable[[Session], None]]:
     """Return a function that trains the given number of steps, and one that adds the hooks of a session."""
     import torch
 
@@ -54,7 +54,6 @@ def torch_epoch(width: int) -> tuple[Callable[[int], None], Callable[[Session], 
     layers = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, width))
     optimizer = torch.optim.SGD(layers.parameters(), lr=0.01)
     loader = torch.utils.data.DataLoader(torch.rand(BATCH * 50, width), batch_size=BATCH)
-
     batches = chain.from_iterable(repeat(loader))
 
     def train(steps: int) -> None:
@@ -70,7 +69,7 @@ def torch_epoch(width: int) -> tuple[Callable[[int], None], Callable[[Session], 
     return train, attach
 
 
-def jax_epoch(width: int) -> tuple[Callable[[int], None], Callable[[Session], None]]:
+def jax_training(width: int) -> tuple[Callable[[int], None], Callable[[Session], None]]:
     """Return a function that trains the given number of steps, and one that adds the hooks of a session."""
     import jax
     import jax.numpy as jnp
@@ -105,20 +104,11 @@ def jax_epoch(width: int) -> tuple[Callable[[int], None], Callable[[Session], No
 
 def main(framework: str, width: int) -> None:
     """Print the seconds of a step, and the ratios of the CPU times of this thread, in which the hooks run."""
-    train, attach = {"torch": torch_epoch, "jax": jax_epoch}[framework](width)
+    train, attach = {"torch": torch_training, "jax": jax_training}[framework](width)
     train(50)
     begin = perf_counter()
     train(50)
     step_s = (perf_counter() - begin) / 50
-    steps = max(4, round(BLOCK_S / step_s))
-
-    def block(observed: bool) -> float:
-        """Return the seconds of CPU time per step without the writes."""
-        with observation() if observed else nullcontext():
-            train(4)
-            begin = thread_time()
-            train(steps)
-            return (thread_time() - begin) / steps
 
     @contextmanager
     def observation() -> Iterator[Session]:
@@ -131,22 +121,32 @@ def main(framework: str, width: int) -> None:
             session.detach()
 
     def write() -> float:
-        """Return the seconds of CPU time per step of a write."""
+        """Return the CPU time per step of a write."""
         with observation() as session:
-            observed = round(WRITTEN_S / step_s)
-            train(observed)
+            steps = round(WRITTEN_S / step_s)
+            train(steps)
             begin = thread_time()
             session.flush()
-            return (thread_time() - begin) / observed
+            return (thread_time() - begin) / steps
+
+    def block(observed: bool) -> tuple[float, float]:
+        """Return the CPU time per step, without the writes, and the wall time per step."""
+        steps = max(4, round(BLOCK_S / step_s))
+        with observation() if observed else nullcontext():
+            train(4)
+            begin = thread_time(), perf_counter()
+            train(steps)
+            return (thread_time() - begin[0]) / steps, (perf_counter() - begin[1]) / steps
 
     print(step_s)
     write_s = statistics.median(write() for _ in range(WRITES))
     for _ in range(PARTS):
-        differences = []
+        costs, walls = [], []
         for number in range(PAIRS):
             taken = {observed: block(observed) for observed in ((True, False) if number % 2 else (False, True))}
-            differences.append(taken[True] - taken[False])
-        print(1 + (statistics.median(differences) + write_s) / step_s, flush=True)
+            costs.append(taken[True][0] - taken[False][0])
+            walls.append(taken[False][1])
+        print(1 + (statistics.median(costs) + write_s) / statistics.median(walls), flush=True)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def train(
     found: list[float] = []
     while len(found) < last:
         try:
-            batch = experiment.next_batch(batches, next) if experiment else next(batches)
+            batch = experiment.next_batch(next, batches) if experiment else next(batches)
         except StopIteration:
             break
         found.append(batch + (random.random() if model_draws else 0))
@@ -107,12 +107,12 @@ def test_a_repetition_keeps_the_order_of_batches_and_their_end() -> None:
 
     batches, taken, found, prefetched = [*range(72)], experiment(), [], []
     for _ in range(72):
-        found.append(taken.next_batch(batches, produce))
+        found.append(taken.next_batch(produce, batches))
         if taken.step_ended():
             prefetched.append(taken.prefetched)
             taken.begin(60, 1 << 20)
     with pytest.raises(StopIteration):
-        taken.next_batch(batches, produce)
+        taken.next_batch(produce, batches)
     assert found == [*range(72)]
     assert prefetched == [WANTED, 56]  # each repetition begins after PROBED + 1 batches
     assert ends == [True]
@@ -122,7 +122,7 @@ def test_a_repetition_keeps_the_order_of_batches_and_their_end() -> None:
 def test_devices_are_waited_for_at_both_ends_of_the_timed_steps(make: type[Iterator[float]], plain: bool) -> None:
     batches, taken, kinds, waits, plains = make(30), experiment(10), [], [], []
     for step in range(20):
-        taken.next_batch(batches, next)
+        taken.next_batch(next, batches)
         kinds.append(taken.kind)
         plains.append(taken.plain)
         if taken.synchronizes():
@@ -145,7 +145,7 @@ def test_threads_that_prepare_batches_are_waited_for(monkeypatch: pytest.MonkeyP
 
 def test_loaders_that_alternate_refuse_the_experiment() -> None:
     loaders, taken = (plain_batches(100), plain_batches(100)), experiment()
-    assert [taken.next_batch(loaders[number % 2], next) for number in range(100)] == [*np.repeat(range(50), 2)]
+    assert [taken.next_batch(next, loaders[number % 2]) for number in range(100)] == [*np.repeat(range(50), 2)]
     assert taken.refused
     assert taken.used_up
 
@@ -156,10 +156,10 @@ def test_an_error_of_the_input_is_raised_at_its_step() -> None:
         raise OSError("disk")
 
     batches, taken = failing(), experiment()
-    found = [taken.next_batch(batches, next) for _ in range(10)]
+    found = [taken.next_batch(next, batches) for _ in range(10)]
     assert found == [*range(10)]
     with pytest.raises(OSError, match="disk"):
-        taken.next_batch(batches, next)
+        taken.next_batch(next, batches)
 
 
 def test_a_batch_has_the_examples_and_bytes_of_its_arrays() -> None:

@@ -43,7 +43,7 @@ def test_timed_steps_are_of_the_better_source(
     def train(session: Session) -> None:
         for step in range(optimizer_steps + 100):
             sleep(0.005 if step < optimizer_steps else 0.02)
-            session.guarded(session.step, OPTIMIZER if step < optimizer_steps else MARKS)
+            session.step(OPTIMIZER if step < optimizer_steps else MARKS)
 
     with observed(train, tmp_path, experiments=False) as observer:
         observer.observe_steps(10)
@@ -59,11 +59,11 @@ def test_timed_steps_are_of_the_better_source(
 def test_no_experiment_on_the_input_if_all_batches_were_fetched_before(tmp_path: Path) -> None:
     def train(session: Session) -> None:
         iterator = iter(range(3))
-        session.guarded(session.step, MARKS)
-        batches = [session.next_batch(iterator, next) for _ in range(3)]
+        session.step(MARKS)
+        batches = [session.next_batch(next, iterator) for _ in range(3)]
         for _ in range(400):
             sleep(0.005)
-            session.guarded(session.step, MARKS)
+            session.step(MARKS)
             assert batches
 
     with observed(train, tmp_path, experiments=True) as observer:
