@@ -44,7 +44,7 @@ def test_large_matrix_products_give_kernel_time(traces: Traced) -> None:
 def test_small_steps_give_host_time(traces: Traced) -> None:
     """Fetching the next batch takes about half of the 0.2 ms, with large variation."""
     _, steps = broken_down(traces, "small")
-    assert steps.share("host") > 3 * steps.share("kernel")
+    assert steps.share("host") > steps.share("kernel")
 
 
 @pytest.mark.slow
