@@ -56,7 +56,6 @@ class Session:
         self._thread = get_ident()
         self._counted = self._others = 0
         self._drain = False
-        self._last_iterator = 0
         self._array_path: dict[int, tuple[Any, ...]] = {}
         """The keys that lead to the first array of a batch, by the identity of the last iterator."""
         self._inside = False
@@ -292,9 +291,9 @@ class Session:
         return batch
 
     def _count_other_batch(self, iterator: Any, batch: Any) -> None:
-        """Count a batch whose array has to be found."""
-        if id(iterator) != self._last_iterator:
-            self._last_iterator, self._boundary = id(iterator), True
+        """Add the examples of an iterator's first batch, or of a batch with a new structure."""
+        if id(iterator) not in self._array_path:
+            self._boundary = True
             self.emit("loader", type(iterator).__name__, getattr(iterator, "_num_workers", None))
         path, examples = first_array(batch)
         self._array_path = {id(iterator): path}

@@ -44,7 +44,7 @@ def test_large_matrix_products_give_kernel_time(traces: Traced) -> None:
 def test_small_steps_give_host_time(traces: Traced) -> None:
     """Fetching the next batch takes about half of the 0.2 ms, with large variation."""
     _, steps = broken_down(traces, "small")
-    assert steps.share("host") > steps.share("kernel")
+    assert steps.share("host") > 3 * steps.share("kernel")
 
 
 @pytest.mark.slow
@@ -66,6 +66,7 @@ def test_tensorflow_operations_are_from_xprof_and_jax_operations_from_raw_events
     assert products.operations_by == "xprof"
     assert "MatMul" in str(products.operations[0].kind)
     assert "MatMul" in products.kinds[0].kind
+    assert products.kinds[0].share > 0.5
     compiled, _ = broken_down(jax_traces, "big products")
     assert compiled.operations_by == "raw events"
     assert compiled.operations[0].self_s > 0
