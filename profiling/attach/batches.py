@@ -13,13 +13,21 @@ def first_array(batch: Any, depth: int = 0) -> tuple[tuple[Any, ...], int]:
     """Return the keys that lead to the batch's first array with examples, and its first dimension; 0 without one."""
     shape = getattr(batch, "shape", None)
     if shape is not None:
-        return (), int(shape[0] or 0) if len(shape) else 0
+        return (), examples_of(shape)
     if depth < MAX_DEPTH:
         for key, part in _parts(batch):
             keys, examples = first_array(part, depth + 1)
             if examples:
                 return (key, *keys), examples
     return (), 0
+
+
+def examples_of(shape: Any) -> int:
+    """Return the first dimension of a shape; 0 if there is none or if it is unknown."""
+    try:
+        return int(shape[0] or 0)
+    except (IndexError, TypeError, ValueError):
+        return 0
 
 
 def bytes_of(batch: Any, depth: int = 0) -> int:

@@ -11,7 +11,7 @@ import sys
 from _thread import get_ident
 from time import perf_counter_ns
 
-from .batches import first_array
+from .batches import examples_of, first_array
 from .experiment import InputExperiment
 
 TYPE_CHECKING = False
@@ -42,25 +42,29 @@ class Session:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._events, self._commands = os.path.join(folder, "events"), os.path.join(folder, "commands")
+        self._events_file, self._commands_file = os.path.join(folder, "events"), os.path.join(folder, "commands")
         self.tracer_pid = int(os.path.basename(folder).rpartition("-")[2])
         self.active = True
         self.untouched = False
         """Whether the current step is only timed: no experiment, trace, count or other command is in progress."""
-        self._lines: list[str | tuple[int, int, int, bool, str]] = []
+        self._events: list[Any] = []
+        """Events to write: words, or as the fast paths add them, the end of a step and (begin, end, shape of the first
+        array) of the wait for a batch. They are formatted when they are written, and not within a step."""
         self._due_ns = 0
         self._done_commands = 0
         self._steps = 0
         self._source = -1
         self._framework: str | None = None
         self._thread = get_ident()
+        self._fast_thread = 0
+        """Identity of the thread of the steps while they are untouched, else 0."""
         self._counted = self._others = 0
         self._drain = False
-        self._array_path: dict[int, tuple[Any, ...]] = {}
-        """The keys that lead to the first array of a batch, by the identity of the last iterator."""
+        self._iterator_id = 0
+        self._array_keys: tuple[Any, ...] = ()
+        """The keys that lead to the first array of a batch of the iterator with that identity."""
         self._inside = False
-        self._wait_ns, self._examples, self._boundary, self._kind = 0, 0, True, "plain"
-        self._paused_ns = 0
+        self._wait_ns, self._kind = 0, "plain"
         self._experiment: InputExperiment | None = None
         self._reported = False
         self._special = False
@@ -120,7 +124,7 @@ class Session:
 
     def pause(self, seconds: float) -> None:
         """Exclude a pause of these seconds from the current step."""
-        self._paused_ns += round(1e9 * seconds)
+        self.emit("pause", round(1e9 * seconds))
 
     def synchronize(self) -> None:
         """Wait for the devices of all frameworks."""
@@ -129,13 +133,13 @@ class Session:
 
     def forget(self) -> None:
         """End the observation in a forked child, whose events belong to another process."""
-        self.active = self.untouched = False
+        self.active = False
+        self._set_untouched()
         self._end_count()
 
     def detach(self) -> None:
         """End the observation and remove all hooks."""
-        self.active = self.untouched = False
-        self._end_count()
+        self.forget()
         for part in (self._parts, self._exchange):
             if part is not None:
                 part.remove()
@@ -153,8 +157,8 @@ class Session:
             self.emit("flops", count.flops, count.reason)
 
     def emit(self, *words: object) -> None:
-        """Add an event: its words, each as a Python literal without tabs or line ends."""
-        self._lines.append("\t".join(ascii(word) for word in words) + "\n")
+        """Add an event: its words, which are written as Python literals without tabs or line ends."""
+        self._events.append(words)
 
     def guarded(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function of the observation; an error ends the observation and not the script."""
@@ -197,11 +201,10 @@ class Session:
         identity `counted`; a second one that is used in turns with it adds no steps."""
         # This branch reads few objects: the training evicts them from the caches, so that each costs several times
         # as much as in a tight loop.
-        if self.untouched and counted == self._counted and source == self._source and get_ident() == self._thread:
+        if counted == self._counted and source == self._source and get_ident() == self._fast_thread:
             now = perf_counter_ns()
-            self._lines.append((now - self._paused_ns, self._wait_ns, self._examples, self._boundary, "plain"))
-            self._wait_ns, self._examples, self._boundary, self._others = 0, 0, False, 0
-            self._steps += 1
+            self._events.append(now)
+            self._others = 0
             if now >= self._due_ns:
                 self.guarded(self._write)
         else:
@@ -223,19 +226,19 @@ class Session:
             self.synchronize()
         now = perf_counter_ns()
         if source != self._source:
-            self._source, self._framework, self._thread, self._boundary = source, framework, get_ident(), True
+            self._source, self._framework, self._thread = source, framework, get_ident()
             main = getattr(sys.modules.get("__main__"), "__file__", None)
             self.emit("source", SOURCES[source], main, *sys.path)
         elif get_ident() != self._thread:
             return
-        self._lines.append((now - self._paused_ns, self._wait_ns, self._examples, self._boundary, self._kind))
+        self.emit("step", now, self._kind)
         if self._kind == "drained":
             self.emit("drained")
         self._steps += 1
         if self._parts is not None and self._parts.step_ended(self._steps, self._wait_ns / 1e9):
             self._parts = None
             self.emit("parted")
-        self._wait_ns, self._examples, self._boundary, self._kind = 0, 0, False, "plain"
+        self._wait_ns, self._kind = 0, "plain"
         if self._parts is not None:
             self._kind = "parts"
         # Within the experiment on the input, as little as possible is executed, because it is part of the steps.
@@ -245,12 +248,13 @@ class Session:
         if now >= self._due_ns:
             self._write()
         if special and self._special:
-            self._paused_ns += perf_counter_ns() - now
+            self.emit("pause", perf_counter_ns() - now)
         self._set_untouched()
 
     def _set_untouched(self) -> None:
         observed = self._special or self._drain or self._parts is not None or self._experiment is not None
         self.untouched = self.active and not observed and self._kind == "plain"
+        self._fast_thread = self._thread if self.untouched else 0
 
     def _write(self) -> None:
         """Write the events; after `MAX_STEPS`, end the observation."""
@@ -267,37 +271,71 @@ class Session:
 
     def next_batch(self, produce: Callable[[Any], Any], iterator: Any) -> Any:
         """Return `produce(iterator)`, and add the wait for it to the current step."""
+        if self._inside or id(iterator) != self._iterator_id or get_ident() != self._fast_thread:
+            return self._next_batch(produce, iterator)
+        self._inside = True
+        begin = perf_counter_ns()
+        try:
+            batch = produce(iterator)
+            end = perf_counter_ns()
+        except StopIteration:
+            self._epoch_ended(begin)
+            raise
+        finally:
+            self._inside = False
+        try:
+            array = batch
+            for key in self._array_keys:
+                array = array[key]
+            self._events.append((begin, end, array.shape))
+            if end >= self._due_ns:
+                self._merge_waits()
+        except Exception:  # noqa: BLE001 - a batch of another structure
+            self.guarded(self._add_batch, iterator, batch, begin, end)
+        return batch
+
+    def _next_batch(self, produce: Callable[[Any], Any], iterator: Any) -> Any:
         if not self.active or self._inside or get_ident() != self._thread:
             return produce(iterator)
         experiment = self._experiment
         self._inside = True
-        begin = perf_counter_ns()
+        begin = end = perf_counter_ns()
         try:
-            batch = produce(iterator) if experiment is None else self._experimental(experiment, produce, iterator)
+            if experiment is None:
+                batch = produce(iterator)
+                end = perf_counter_ns()
+                self._wait_ns += end - begin
+            else:
+                batch = self._experimental(experiment, produce, iterator)
         except StopIteration:
-            self._boundary = True
+            self._epoch_ended(perf_counter_ns() if experiment else begin)
             raise
         finally:
             self._inside = False
-            if experiment is None:
-                self._wait_ns += perf_counter_ns() - begin
-        try:
-            array = batch
-            for key in self._array_path[id(iterator)]:
-                array = array[key]
-            self._examples += array.shape[0]
-        except Exception:  # noqa: BLE001 - another iterator, or a batch of another structure
-            self.guarded(self._count_other_batch, iterator, batch)
+        self.guarded(self._add_batch, iterator, batch, begin, end)
         return batch
 
-    def _count_other_batch(self, iterator: Any, batch: Any) -> None:
-        """Add the examples of an iterator's first batch, or of a batch with a new structure."""
-        if id(iterator) not in self._array_path:
-            self._boundary = True
+    def _epoch_ended(self, begin: int) -> None:
+        """Add the wait for the end of the batches, and begin an epoch."""
+        self._events.append((begin, perf_counter_ns(), ()))
+        self.emit("epoch")
+
+    def _add_batch(self, iterator: Any, batch: Any, begin: int, end: int) -> None:
+        """Add the wait for a batch of a new iterator or with a new structure."""
+        if id(iterator) != self._iterator_id:
+            self._iterator_id = id(iterator)
+            self.emit("epoch")
             self.emit("loader", type(iterator).__name__, getattr(iterator, "_num_workers", None))
-        path, examples = first_array(batch)
-        self._array_path = {id(iterator): path}
-        self._examples += examples
+        self._array_keys, examples = first_array(batch)
+        self._events.append((begin, end, (examples,)))
+
+    def _merge_waits(self) -> None:
+        """Merge the last waits into one: a loop without steps, such as a validation, writes no events."""
+        wait_ns = examples = 0
+        while self._events and self._events[-1].__class__ is tuple and self._events[-1][0].__class__ is int:
+            begin, end, shape = self._events.pop()
+            wait_ns, examples = wait_ns + end - begin, examples + examples_of(shape)
+        self._events.append((0, wait_ns, (examples,)))
 
     def _experimental(self, experiment: InputExperiment, produce: Callable[[Any], Any], iterator: Any) -> Any:
         # Devices go on in a pause, so that a short one would shorten the steps.
@@ -306,7 +344,7 @@ class Session:
             batch = experiment.next_batch(produce, iterator)
         finally:
             if paused:
-                self._paused_ns += perf_counter_ns() - begin
+                self.emit("pause", perf_counter_ns() - begin)
         self._kind = experiment.kind
         return batch
 
@@ -342,15 +380,16 @@ class Session:
     def flush(self) -> None:
         """Write the events and execute the commands received since; without the folder, end the observation."""
         self._due_ns = perf_counter_ns() + FLUSH_NS
-        # Steps are formatted here, and not in the step, in which the code would run with cold caches.
-        text, self._lines = "".join(map(_line, self._lines)), []
+        new, self._events = self._events, []
+        text = "".join(map(_line, new))
+        self._steps += sum(event.__class__ is int for event in new)
         try:
-            events = os.open(self._events, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            events = os.open(self._events_file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
             try:
                 os.write(events, text.encode("ascii"))
             finally:
                 os.close(events)
-            commands = os.open(self._commands, os.O_RDONLY | os.O_CLOEXEC)
+            commands = os.open(self._commands_file, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 lines = os.read(commands, 1 << 16).decode().splitlines()
             finally:
@@ -381,7 +420,7 @@ class Session:
             from .tracers import imported_framework
 
             self._parts = PartTimer(self, int(arguments[0]), self._framework or imported_framework())
-            self._kind = "parts"
+            self._wait_ns, self._kind = 0, "parts"
         elif command == "exchange":
             from .exchange import ExchangeExperiment
 
@@ -402,9 +441,11 @@ class Session:
         self._set_untouched()
 
 
-def _line(event: str | tuple[int, int, int, bool, str]) -> str:
-    """Return the line of an event; a step is a tuple of its values."""
-    if isinstance(event, str):
-        return event
-    end_ns, wait_ns, examples, boundary, kind = event
-    return f"'step'\t{end_ns}\t{wait_ns}\t{examples}\t{boundary}\t{kind!r}\n"
+def _line(event: Any) -> str:
+    """Return the line of an event."""
+    if event.__class__ is int:
+        return f"'step'\t{event}\n"
+    if event[0].__class__ is int:
+        begin, end, shape = event
+        return f"'wait'\t{end - begin}\t{examples_of(shape)}\n"
+    return "\t".join(map(ascii, event)) + "\n"

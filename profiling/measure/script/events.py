@@ -13,8 +13,8 @@ from accelbench.profiling.files import open_for_appending, open_regular
 
 OBSERVATION = Path(attach.__file__).resolve().parent
 """Folder of the code that is added to the script's process."""
-STEP = "'step'"
-"""Kind of the event of a step, as a literal."""
+STEP, WAIT = "'step'", "'wait'"
+"""Kinds of the most frequent events, the end of a step and the wait for a batch, as literals."""
 MAX_READ = 64 << 20
 """Maximum number of bytes read at once."""
 
@@ -82,7 +82,12 @@ class ScriptEvents:
     """Number and seconds of compilations in later calls of the training step."""
     error: str | None = None
     _offset: int = 0
-    _end: float | None = None
+    _end_ns: int | None = None
+    """End of the last step."""
+    _wait_ns: int = 0
+    _paused_ns: int = 0
+    _examples: int = 0
+    _starts_epoch: bool = False
     _installed: tuple[str, ...] = ()
 
     def read(self) -> None:
@@ -97,6 +102,8 @@ class ScriptEvents:
             try:
                 if kind == STEP:
                     self._add_step(*words)
+                elif kind == WAIT:
+                    self._add_wait(*words)
                 else:
                     self._add(*map(ast.literal_eval, (kind, *words)))
             except (ValueError, SyntaxError, TypeError, AttributeError, RecursionError, MemoryError):
@@ -130,10 +137,14 @@ class ScriptEvents:
         elif kind == "source":
             self.source, script, *path = words
             self.steps.clear()
-            self._end = None
+            self._end_ns = None
             folders = [os.path.dirname(script)] if script else []
             found = [*self.roots, *folders, *(entry for entry in path if entry and not self._is_library(entry))]
             self.roots = list(dict.fromkeys(map(os.path.abspath, found)))
+        elif kind == "epoch":
+            self._starts_epoch = True
+        elif kind == "pause":
+            self._paused_ns += int(words[0])
         elif kind == "drained":
             self.drains, self.drained = self.drains + 1, len(self.steps)
         elif kind == "loader":
@@ -167,14 +178,19 @@ class ScriptEvents:
         elif kind == "error":
             self.error = str(words[0])
 
-    def _add_step(self, end_ns: str, wait_ns: str, examples: str, starts_epoch: str, kind: str) -> None:
-        """Add a step from its literals; without `ast`, which takes ten times as long, as steps may take 10 µs."""
-        now = int(end_ns) / 1e9
-        if self._end is not None:
-            seconds = max(1e-9, now - self._end)
-            wait = min(int(wait_ns) / 1e9, seconds)
-            self.steps.append(ScriptStep(seconds, wait, int(examples), starts_epoch == "True", kind.strip("'")))
-        self._end = now
+    def _add_wait(self, wait_ns: str, examples: str) -> None:
+        """Add a wait from its literals; without `ast`, which takes ten times as long, as steps may take 10 µs."""
+        self._wait_ns += int(wait_ns)
+        self._examples += int(examples)
+
+    def _add_step(self, end_ns: str, kind: str = "plain") -> None:
+        """Add a step from its literals, with the waits, pauses and examples since the previous one."""
+        end, begin, paused, wait_s = int(end_ns), self._end_ns, self._paused_ns, self._wait_ns / 1e9
+        if begin is not None:
+            seconds = max(1, end - begin - paused) / 1e9
+            wait = min(wait_s, seconds)
+            self.steps.append(ScriptStep(seconds, wait, self._examples, self._starts_epoch, kind.strip("'")))
+        self._end_ns, self._wait_ns, self._paused_ns, self._examples, self._starts_epoch = end, 0, 0, 0, False
 
     def _is_library(self, folder: str) -> bool:
         return "site-packages" in folder or "dist-packages" in folder or folder.startswith(self._installed)

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from accelbench.profiling.attach.imports import ImportWatch
-from accelbench.profiling.attach.session import FIT, MARKS, OPTIMIZER, OTHERS, Session
+from accelbench.profiling.attach.session import FIT, FLUSH_NS, MARKS, OPTIMIZER, OTHERS, Session
 from accelbench.profiling.measure.script.events import ScriptEvents
 from accelbench.profiling.measure.script.launch import exchange_folder
 
@@ -70,6 +70,70 @@ def test_batches_of_one_iterator_may_differ_in_structure(exchange: Path) -> None
     events = read(session, exchange)
     assert [step.examples for step in events.steps] == [*sizes[1:]]
     assert events.error is None
+
+
+def test_a_batch_with_a_strange_shape_has_no_examples(exchange: Path) -> None:
+    session = Session(str(exchange))
+    shapes = (), (None, 3), "text", len, 5
+    batches = iter([ModuleType("batch") for _ in shapes for _ in range(2)])
+    for shape in shapes:
+        for batch in (next(batches), next(batches)):  # the second one by the fast path
+            batch.shape = shape  # type: ignore[attr-defined]
+            session.next_batch(lambda _, batch=batch: batch, batches)  # type: ignore[misc]
+            session.step(MARKS)
+    events = read(session, exchange)
+    assert [step.examples for step in events.steps] == [0] * 9
+    assert events.error is None
+
+
+def test_an_iterator_within_another_adds_neither_wait_nor_examples(exchange: Path) -> None:
+    session = Session(str(exchange))
+    batches, outer = iter([memoryview(bytearray(8))] * 6), iter(())
+
+    def produce(_: object) -> memoryview:
+        batch: memoryview = session.next_batch(next, batches)
+        time.sleep(0.01)
+        return batch
+
+    for _ in range(6):
+        session.next_batch(produce, outer)
+        session.step(MARKS)
+    events = read(session, exchange)
+    assert [step.examples for step in events.steps] == [8] * 5
+    assert all(0.01 <= step.wait_s <= step.seconds for step in events.steps)
+
+
+def test_the_wait_for_the_end_of_an_epoch_is_part_of_the_next_step(exchange: Path) -> None:
+    session = Session(str(exchange))
+
+    def end(iterator: Iterator[int]) -> int:
+        time.sleep(0.01)
+        return next(iterator)
+
+    for _ in range(3):
+        batches = iter([1, 2])
+        for _ in range(2):
+            session.next_batch(next, batches)
+            session.step(MARKS)
+        with pytest.raises(StopIteration):
+            session.next_batch(end, batches)
+    steps = read(session, exchange).steps
+    assert [step.starts_epoch for step in steps] == [False, True, False, True, False]
+    assert [step.wait_s >= 0.01 for step in steps] == [False, True, False, True, False]
+
+
+def test_batches_without_steps_are_one_event(exchange: Path) -> None:
+    session = Session(str(exchange))
+    batches, array = iter(int, 1), memoryview(bytearray(4))
+    for _ in range(2):
+        session.next_batch(lambda _: array, batches)
+        session.step(MARKS)
+    time.sleep(FLUSH_NS / 1e9)
+    for _ in range(100):
+        session.next_batch(lambda _: array, batches)
+    session.step(MARKS)
+    assert [step.examples for step in read(session, exchange).steps] == [4, 400]
+    assert (exchange / "events").read_bytes().count(b"'wait'") == 3
 
 
 def test_steps_of_another_thread_are_not_counted(exchange: Path) -> None:
