@@ -30,14 +30,20 @@ class JittedCalls:
         self.session = session
         self.outermost: dict[int, JittedFunction] = {}
         """The jitted function that each thread executes; functions that it calls are traced, and not executed."""
+        self.training = False
+        """Whether the thread of the steps executes an untouched step, which is not among the outermost ones."""
         self._last: Any = None
         self.compilations: list[float] = []
         """Seconds of the compilations in the current call."""
 
     def compiled(self, event: str, seconds: float, **_: Any) -> None:
         """Add a compilation in an observed call."""
-        if event == COMPILED and self.session.active and get_ident() in self.outermost:
+        if event == COMPILED and self.session.active and self.executes(get_ident()):
             self.compilations.append(seconds)
+
+    def executes(self, thread: int) -> bool:
+        """Return whether this thread executes a jitted function."""
+        return thread in self.outermost or (self.training and thread == self.session.thread)
 
     def ended(self, function: JittedFunction, arguments: Any, results: Any) -> None:
         """Examine whether the function trains; if so, its call was a step."""
@@ -93,22 +99,32 @@ class JittedFunction:
         self.examined = 0
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        calls = self._calls
+        if not self.trains or calls.training or get_ident() != calls.session.fast_thread:
+            return self._call(arguments, keywords)
+        calls.training = True
+        try:
+            results = self._function(*arguments, **keywords)
+        finally:
+            calls.training = False
+        if calls.compilations:
+            calls.session.guarded(calls.ended, self, (arguments, keywords), results)
+        else:
+            calls.session.step(JITTED, "jax", id(self))
+        return results
+
+    def _call(self, arguments: Any, keywords: Any) -> Any:
         calls, session, thread = self._calls, self._calls.session, get_ident()
         ignored = self.trains is False and session.launches is None
-        if ignored or thread in calls.outermost or not session.active:
+        if ignored or calls.executes(thread) or not session.active:
             return self._function(*arguments, **keywords)
-        untouched = session.untouched and self.trains
         calls.outermost[thread] = self
         try:
-            if not untouched:
-                self._begin(session, arguments, keywords)
+            self._begin(session, arguments, keywords)
             results = self._function(*arguments, **keywords)
         finally:
             del calls.outermost[thread]
-        if untouched and not calls.compilations:
-            session.step(JITTED, "jax", id(self))
-        else:
-            session.guarded(calls.ended, self, (arguments, keywords), results)
+        session.guarded(calls.ended, self, (arguments, keywords), results)
         return results
 
     def _begin(self, session: Session, arguments: Any, keywords: Any) -> None:

@@ -45,8 +45,6 @@ class Session:
         self._events_file, self._commands_file = os.path.join(folder, "events"), os.path.join(folder, "commands")
         self.tracer_pid = int(os.path.basename(folder).rpartition("-")[2])
         self.active = True
-        self.untouched = False
-        """Whether the current step is only timed: no experiment, trace, count or other command is in progress."""
         self._events: list[Any] = []
         """Events to write: words, or as the fast paths add them, the end of a step and (begin, end, shape of the first
         array) of the wait for a batch. They are formatted when they are written, and not within a step."""
@@ -55,9 +53,10 @@ class Session:
         self._steps = 0
         self._source = -1
         self._framework: str | None = None
-        self._thread = get_ident()
-        self._fast_thread = 0
-        """Identity of the thread of the steps while they are untouched, else 0."""
+        self.thread = get_ident()
+        """Identity of the thread of the steps."""
+        self.fast_thread = 0
+        """The same while steps are only timed, without an experiment, trace, count or other command; else 0."""
         self._counted = self._others = 0
         self._drain = False
         self._iterator_id = 0
@@ -133,8 +132,7 @@ class Session:
 
     def forget(self) -> None:
         """End the observation in a forked child, whose events belong to another process."""
-        self.active = False
-        self._set_untouched()
+        self.active, self.fast_thread = False, 0
         self._end_count()
 
     def detach(self) -> None:
@@ -201,7 +199,7 @@ class Session:
         identity `counted`; a second one that is used in turns with it adds no steps."""
         # This branch reads few objects: the training evicts them from the caches, so that each costs several times
         # as much as in a tight loop.
-        if counted == self._counted and source == self._source and get_ident() == self._fast_thread:
+        if counted == self._counted and source == self._source and get_ident() == self.fast_thread:
             now = perf_counter_ns()
             self._events.append(now)
             self._others = 0
@@ -226,10 +224,10 @@ class Session:
             self.synchronize()
         now = perf_counter_ns()
         if source != self._source:
-            self._source, self._framework, self._thread = source, framework, get_ident()
+            self._source, self._framework, self.thread = source, framework, get_ident()
             main = getattr(sys.modules.get("__main__"), "__file__", None)
             self.emit("source", SOURCES[source], main, *sys.path)
-        elif get_ident() != self._thread:
+        elif get_ident() != self.thread:
             return
         self.emit("step", now, self._kind)
         if self._kind == "drained":
@@ -249,12 +247,11 @@ class Session:
             self._write()
         if special and self._special:
             self.emit("pause", perf_counter_ns() - now)
-        self._set_untouched()
+        self._set_fast_thread()
 
-    def _set_untouched(self) -> None:
+    def _set_fast_thread(self) -> None:
         observed = self._special or self._drain or self._parts is not None or self._experiment is not None
-        self.untouched = self.active and not observed and self._kind == "plain"
-        self._fast_thread = self._thread if self.untouched else 0
+        self.fast_thread = self.thread if self.active and not observed and self._kind == "plain" else 0
 
     def _write(self) -> None:
         """Write the events; after `MAX_STEPS`, end the observation."""
@@ -271,7 +268,7 @@ class Session:
 
     def next_batch(self, produce: Callable[[Any], Any], iterator: Any) -> Any:
         """Return `produce(iterator)`, and add the wait for it to the current step."""
-        if self._inside or id(iterator) != self._iterator_id or get_ident() != self._fast_thread:
+        if self._inside or id(iterator) != self._iterator_id or get_ident() != self.fast_thread:
             return self._next_batch(produce, iterator)
         self._inside = True
         begin = perf_counter_ns()
@@ -295,7 +292,7 @@ class Session:
         return batch
 
     def _next_batch(self, produce: Callable[[Any], Any], iterator: Any) -> Any:
-        if not self.active or self._inside or get_ident() != self._thread:
+        if not self.active or self._inside or get_ident() != self.thread:
             return produce(iterator)
         experiment = self._experiment
         self._inside = True
@@ -438,7 +435,7 @@ class Session:
 
             self._trace = StepTrace(self._framework, int(arguments[0]), arguments[1])
             self._kind = "traced"
-        self._set_untouched()
+        self._set_fast_thread()
 
 
 def _line(event: Any) -> str:

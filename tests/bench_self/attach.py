@@ -115,7 +115,7 @@ def main(framework: str, width: int) -> None:
         with exchange_folder() as folder:
             session = Session(str(folder))
             attach(session)
-            while not session.untouched:
+            while not session.fast_thread:
                 train(1)
             yield session
             session.detach()

@@ -143,7 +143,7 @@ def test_steps_of_another_thread_are_not_counted(exchange: Path) -> None:
         other = Thread(target=session.step, args=(OPTIMIZER, "torch", 1))
         other.start()
         other.join()
-    assert session.untouched
+    assert session.fast_thread
     assert len(read(session, exchange).steps) == 2
 
 
