@@ -325,6 +325,8 @@ class Session:
             self.emit("loader", type(iterator).__name__, getattr(iterator, "_num_workers", None))
         self._array_keys, examples = first_array(batch)
         self._events.append((begin, end, (examples,)))
+        if end >= self._due_ns:
+            self._merge_waits()
 
     def _merge_waits(self) -> None:
         """Merge the last waits into one: a loop without steps, such as a validation, writes no events."""

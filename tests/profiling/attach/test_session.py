@@ -125,13 +125,11 @@ def test_the_wait_for_the_end_of_an_epoch_is_part_of_the_next_step(exchange: Pat
 def test_batches_without_steps_are_one_event(exchange: Path) -> None:
     session = Session(str(exchange))
     batches, array = iter(int, 1), memoryview(bytearray(4))
-    for _ in range(2):
-        session.next_batch(lambda _: array, batches)
+    for count in 100, 1, 100:
+        for _ in range(count):
+            session.next_batch(lambda _: array, batches)
         session.step(MARKS)
-    time.sleep(FLUSH_NS / 1e9)
-    for _ in range(100):
-        session.next_batch(lambda _: array, batches)
-    session.step(MARKS)
+        time.sleep(FLUSH_NS / 1e9)
     assert [step.examples for step in read(session, exchange).steps] == [4, 400]
     assert (exchange / "events").read_bytes().count(b"'wait'") == 3
 
