@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 from accelbench.profiling.host.rules import INPUT, classify
 from accelbench.profiling.host.stacks import Frame, Stack, Stacks
+from accelbench.profiling.host.workers import sample_workers
 from accelbench.profiling.records.script import WORKERS, CodeLine, ThreadLines
 
 MOST_LINES = 5
 MOST_THREADS = 3
 """Maximum number of other threads with lines."""
+WORKERS_S = 2
+"""Duration of the samples of worker processes in seconds."""
 FEWEST_SAMPLES = 5
 """Minimum number of samples for shares of lines."""
 BEGIN = "_bootstrap (multiprocessing/process.py"
@@ -31,6 +34,15 @@ class CodeLines(NamedTuple):
     """Lines of the rest of its time."""
     threads: list[ThreadLines]
     """Lines of other threads, and of worker processes."""
+
+
+def sampled_lines(
+    stacks: Stacks, pid: int, samples: Path, rate_hz: int, is_own: Callable[[str], Path | None], folder: Path
+) -> tuple[CodeLines, list[str]]:
+    """Return the lines of a process and of its worker processes, which are sampled now, and what is missing."""
+    workers, reason = sample_workers(pid, samples, rate_hz, WORKERS_S)
+    missing = [f"the lines of the worker processes: {reason}"] if reason else []
+    return code_lines(stacks, pid, workers, is_own, folder), missing
 
 
 def code_lines(

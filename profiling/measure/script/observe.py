@@ -18,10 +18,9 @@ import psutil
 from accelbench.profiling.analysis.bottleneck import bottleneck
 from accelbench.profiling.host.counters import HostCounterSampler, read_process
 from accelbench.profiling.host.profiler import HostProfiler
-from accelbench.profiling.host.workers import sample_workers
 from accelbench.profiling.measure.script.events import ScriptEvents, ScriptStep
 from accelbench.profiling.measure.script.launch import rank_folders
-from accelbench.profiling.measure.script.lines import CodeLines, code_lines
+from accelbench.profiling.measure.script.lines import CodeLines, sampled_lines
 from accelbench.profiling.records.bottleneck import Bottleneck, Cause, CpuTime
 from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.point import Point
@@ -39,8 +38,6 @@ TRACE_S, FEWEST_TRACED, MOST_TRACED = 2.0, 3, 50
 """Approximate duration of the traced steps in seconds, and their smallest and largest number."""
 SAMPLED_S = 2.5
 """Shortest duration of the host profile in seconds."""
-WORKERS_S = 2
-"""Duration of the samples of worker processes in seconds."""
 BUDGET, RATE_HZ = 0.2, 50
 """Share of the script's time that py-spy may cost while it samples, and samples per second."""
 EXPERIMENT_S, FEWEST_PREFETCHED, MOST_PREFETCHED = 2.0, 20, 200
@@ -329,17 +326,16 @@ class ScriptObserver:
         if not self._observed("the host profile"):
             return
         pid = self.events.pid
-        profiler = HostProfiler(pid, self._run / "host" / "script", device=self.device, budget=BUDGET, rate_hz=RATE_HZ)
+        samples = self._run / "host" / "script"
+        profiler = HostProfiler(pid, samples, device=self.device, budget=BUDGET, rate_hz=RATE_HZ)
         with profiler:
             self._wait(lambda: False, max(self._seconds, SAMPLED_S))
         self.host = profiler.result()
         if self.host.step_thread is None:
             self.missing += [f"the host profile: {reason}" for reason in self.host.missing]
-        folder = Path(self.events.roots[0])
-        workers, reason = sample_workers(pid, self._run / "host" / "script", RATE_HZ, WORKERS_S)
-        if reason:
-            self.missing.append(f"the lines of the worker processes: {reason}")
-        self.lines = code_lines(profiler.stacks()["all"], pid, workers, self.events.is_own, folder)
+        stacks, folder = profiler.stacks()["all"], Path(self.events.roots[0])
+        self.lines, missing = sampled_lines(stacks, pid, samples, RATE_HZ, self.events.is_own, folder)
+        self.missing += missing
 
     def _take_input_away(self) -> None:
         what, everyone = "the experiment on the input", self._all_events()

@@ -14,10 +14,9 @@ from time import perf_counter, sleep
 import psutil
 
 from accelbench.profiling.host.profiler import HostProfiler
-from accelbench.profiling.host.workers import sample_workers
 from accelbench.profiling.machine.nvidia.nvml import Cards, cards_of_process
-from accelbench.profiling.measure.script.lines import CodeLines, code_lines
-from accelbench.profiling.measure.script.observe import BUDGET, RATE_HZ, SAMPLED_S, WORKERS_S
+from accelbench.profiling.measure.script.lines import CodeLines, sampled_lines
+from accelbench.profiling.measure.script.observe import BUDGET, RATE_HZ, SAMPLED_S
 from accelbench.profiling.records.host import HostProfile
 from accelbench.profiling.records.telemetry import Gauge, Reading
 from accelbench.profiling.telemetry.sampler import summarize
@@ -94,8 +93,7 @@ def observe_process(process: RunningProcess, folder: Path, seconds: float) -> Pr
             sleep(SENSOR_S)
     elapsed_s = perf_counter() - begin
     host = profiler.result()
-    workers, reason = sample_workers(process.pid, folder, RATE_HZ, WORKERS_S)
-    if reason:
-        missing.append(f"the lines of the worker processes: {reason}")
-    lines = code_lines(profiler.stacks()["all"], process.pid, workers, process.is_own, process.roots[0])
-    return ProcessObservation(elapsed_s, host, lines, len(addresses), summarize(readings), [*missing, *host.missing])
+    stacks = profiler.stacks()["all"]
+    lines, without = sampled_lines(stacks, process.pid, folder, RATE_HZ, process.is_own, process.roots[0])
+    missing = [*missing, *without, *host.missing]
+    return ProcessObservation(elapsed_s, host, lines, len(addresses), summarize(readings), missing)
