@@ -309,7 +309,8 @@ class Session:
             raise
         finally:
             self._inside = False
-        self.guarded(self._add_batch, iterator, batch, begin, end)
+        if experiment is None or not experiment.delivering:  # batches from memory are not counted: see `_step`
+            self.guarded(self._add_batch, iterator, batch, begin, end)
         return batch
 
     def _epoch_ended(self, begin: int) -> None:
